@@ -1,0 +1,149 @@
+"""How near to the hardware's limit a training step of the paper's language model runs.
+
+    python benchmarks/training_step.py [--compile block block-static network none] [--json FILE]
+
+Forward, backward and optimiser step over 64 windows of 500, bf16 beside float32 weights, on one GPU. The matrix rate is
+measured in the same run; a step's FLOPs are counted from the network (bytenet/describe.py). Times are medians by CUDA
+events after warm-up. Without a GPU a tiny network shows only that the benchmark runs.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+
+from bytenet import __version__
+from bytenet.config import load_recipe
+from bytenet.describe import forward_flops
+from bytenet.model import LanguageModel, LanguageModelConfig
+from bytenet.model.blocks import Block
+
+RECIPE = Path(__file__).parent.parent / "recipes" / "enwik8-paper.toml"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compile", nargs="+", default=["block"], choices=["block", "block-static", "network", "none"])
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--window", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--profile", action="store_true", help="print the kernels that take the most time")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    config = load_recipe(RECIPE).model
+    assert isinstance(config, LanguageModelConfig)
+    if device.type == "cpu":
+        config = replace(config, inner_channels=16, decoder=replace(config.decoder, num_blocks=2))
+        arguments.rows, arguments.window, arguments.steps = 2, 50, 3
+
+    peak = matrix_rate(device)
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU (a tiny network: no measurement)"
+    print(f"{name}, torch {torch.__version__}, bytenet {__version__}; bf16 matrix product: {peak / 1e12:.0f} TFLOP/s")
+    print("compile        first step s   ms/step   characters/s   TFLOP/s   of the peak")
+    results = []
+    for mode in arguments.compile:
+        result = measure(mode, config, device, arguments) | {"compile": mode, "matrix_rate": peak}
+        result["share_of_peak"] = result["flops_per_second"] / peak
+        results.append(result)
+        print(
+            f"{mode:<14} {result['first_step_s']:>12.1f} {result['ms_per_step']:>9.2f} "
+            f"{result['characters_per_second']:>14,.0f} {result['flops_per_second'] / 1e12:>9.1f} "
+            f"{result['share_of_peak']:>12.1%}",
+            flush=True,
+        )
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def measure(
+    mode: str, config: LanguageModelConfig, device: torch.device, arguments: argparse.Namespace
+) -> dict[str, float]:
+    torch.manual_seed(0)
+    torch.compiler.reset()
+    model = LanguageModel(config).to(device)
+    forward: Callable[..., object] = model
+    match mode:
+        case "block" | "block-static":
+            for part in model.modules():
+                if isinstance(part, Block):
+                    part.compile(dynamic=mode == "block")
+        case "network":
+            forward = torch.compile(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-4, fused=device.type == "cuda")
+    text = torch.randint(4, config.vocabulary.size, (arguments.rows, arguments.window + 1), device=device)
+
+    def step() -> None:
+        logits, _ = forward(text[:, :-1], model.start(arguments.rows, dtype=torch.bfloat16))  # type: ignore[misc]
+        loss = F.cross_entropy(logits[:, 100:].flatten(0, 1), text[:, 101:].flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    begin = time.perf_counter()
+    step()
+    synchronize(device)
+    first = time.perf_counter() - begin
+    milliseconds = median_time(step, device, arguments.steps)
+    if arguments.profile:
+        profile(step)
+    characters = arguments.rows * arguments.window
+    seconds = milliseconds / 1e3
+    return {
+        "first_step_s": first,
+        "ms_per_step": milliseconds,
+        "characters_per_second": characters / seconds,
+        "flops_per_second": 3 * forward_flops(model) * characters / seconds,
+        "peak_memory_bytes": torch.cuda.max_memory_allocated() if device.type == "cuda" else 0,
+    }
+
+
+def matrix_rate(device: torch.device) -> float:
+    """FLOP/s of a large bf16 matrix product on random data."""
+    size = 8192 if device.type == "cuda" else 256
+    a, b = (torch.randn(size, size, device=device).bfloat16() for _ in range(2))
+    return 2 * size**3 / (median_time(lambda: a @ b, device, 20) / 1e3)
+
+
+def median_time(work: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Milliseconds of one call, the median over so many after a fifth as many to warm up."""
+    for _ in range(max(3, repeats // 5)):
+        work()
+    times = []
+    for _ in range(repeats):
+        synchronize(device)
+        if device.type == "cuda":
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            work()
+            after.record()
+            after.synchronize()
+            times.append(before.elapsed_time(after))
+        else:
+            begin = time.perf_counter()
+            work()
+            times.append((time.perf_counter() - begin) * 1e3)
+    return statistics.median(times)
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def profile(step: Callable[[], None]) -> None:
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profiler:
+        step()
+        torch.cuda.synchronize()
+    print(profiler.key_averages().table(sort_by="self_device_time_total", row_limit=40, max_name_column_width=90))
+
+
+if __name__ == "__main__":
+    main()

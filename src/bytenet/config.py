@@ -1,0 +1,179 @@
+"""Recipes: TOML in, frozen dataclasses out, and back.
+
+A recipe is checked as a whole before anything runs. A mistake is a ValueError of one line that names the file, the
+option if one was at fault, the key and, for a key that does not exist, the nearest one that does.
+"""
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from bytenet.model import ModelConfig
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One file a run."""
+
+    description: str = ""
+    """What the run is for, in a sentence."""
+    model: ModelConfig
+    """The network; its `kind` says which other keys there are."""
+
+
+def load_recipe(file: Path, overrides: Iterable[str] = ()) -> Recipe:
+    """Read a recipe's file; each override is `a.b=value` and wins over the file."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: not UTF-8 at byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{file}: not TOML: {error}") from None
+    reader = Reader(str(file))
+    for override in overrides:
+        reader.override(table, override)
+    return reader.read(Recipe, table)
+
+
+def save_recipe(recipe: Recipe, file: Path) -> None:
+    """Write a recipe with every key, so that the run stays what it was when defaults change."""
+    file.write_text("\n".join(_toml_lines(to_table(recipe))) + "\n", encoding="utf-8")
+
+
+def to_table(config: Any) -> dict[str, Any]:
+    """A config as plain dictionaries, lists, strings and numbers: what TOML and JSON hold."""
+    table: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return table
+
+
+class Reader:
+    """Turns tables into dataclasses; `origin` is the file's name, for messages."""
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self.overridden: dict[str, str] = {}  # path -> the option as it was typed
+
+    def override(self, table: dict[str, Any], option: str) -> None:
+        """Put the value of `a.b=value` into the table."""
+        path, equals, text = option.partition("=")
+        keys = path.strip().split(".")
+        if not equals or not all(keys):
+            raise ValueError(f"--set {option}: expected key=value, such as model.inner_channels=64")
+        self.overridden[".".join(keys)] = f"--set {option}"
+        for depth, key in enumerate(keys[:-1], start=1):
+            table = table.setdefault(key, {})
+            if not isinstance(table, dict):
+                raise ValueError(f"--set {option}: {'.'.join(keys[:depth])} is a value, not a table of keys")
+        table[keys[-1]] = _toml_value(text.strip())
+
+    def read(self, cls: type[T], table: Mapping[str, Any], path: str = "") -> T:
+        """The dataclass that a table describes."""
+        hints = typing.get_type_hints(cls)
+        fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        for key in table:
+            if key not in fields:
+                raise self._error(_join(path, key), f"unknown key (did you mean {_nearest_key(cls, key, path)}?)")
+        for key, field in fields.items():
+            if key not in table and _is_required(field):
+                raise self._error(_join(path, key), "is missing")
+        values = {key: self.value(hints[key], value, _join(path, key)) for key, value in table.items()}
+        try:
+            return cls(**values)
+        except ValueError as error:  # a dataclass's own check: its message begins with the field's name
+            key, _, rest = str(error).partition(" ")
+            raise self._error(_join(path, key), rest) from None
+
+    def value(self, hint: Any, value: Any, path: str) -> Any:
+        """The value that a type hint asks for: a number, a choice, a list, a dataclass or one of several."""
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin is types.UnionType:
+            return self._one_of(arguments, value, path)
+        if dataclasses.is_dataclass(hint):
+            if not isinstance(value, Mapping):
+                raise self._error(path, f"must be a table of keys, not {_show(value)}")
+            return self.read(typing.cast(type, hint), value, path)
+        if origin is Literal:
+            if value not in arguments:
+                raise self._error(path, f"must be one of {', '.join(map(_show, arguments))}, not {_show(value)}")
+            return value
+        if origin is tuple:
+            if not isinstance(value, list):
+                raise self._error(path, f"must be a list, not {_show(value)}")
+            return tuple(self.value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
+        if hint is float and type(value) is int:
+            return float(value)
+        if type(value) is not hint:
+            raise self._error(path, f"must be {_NAMES[hint]}, not {_show(value)}")
+        return value
+
+    def _one_of(self, classes: tuple[Any, ...], value: Any, path: str) -> Any:
+        """A union of configs is told apart by `kind`."""
+        kinds = {typing.get_args(typing.get_type_hints(cls)["kind"])[0]: cls for cls in classes}
+        kind = value.get("kind") if isinstance(value, Mapping) else None
+        if kind is None:
+            raise self._error(_join(path, "kind"), f"is missing: one of {', '.join(map(_show, kinds))}")
+        return self.read(kinds[self.value(Literal[tuple(kinds)], kind, _join(path, "kind"))], value, path)
+
+    def _error(self, path: str, problem: str) -> ValueError:
+        """One line: the file, the option that touched the key if there was one, the key, the problem."""
+        for overridden, option in self.overridden.items():
+            if f"{overridden}.".startswith(f"{path}.") or f"{path.replace('[', '.')}.".startswith(f"{overridden}."):
+                return ValueError(f"{self.origin} ({option}): {path}: {problem}")
+        return ValueError(f"{self.origin}: {path}: {problem}")
+
+
+_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _show(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _nearest_key(cls: Any, key: str, path: str) -> str:
+    """The key of the same name further down, else the most similar one beside it."""
+    keys = list(_keys(cls))
+    deeper = [k for k in keys if k.rpartition(".")[2] == key]
+    beside = [k for k in keys if "." not in k]
+    return _join(path, deeper[0] if deeper else difflib.get_close_matches(key, beside, n=1, cutoff=0.0)[0])
+
+
+def _keys(cls: Any) -> Iterable[str]:
+    for name, hint in typing.get_type_hints(cls).items():
+        yield name
+        if dataclasses.is_dataclass(hint):
+            yield from (_join(name, key) for key in _keys(hint))
+
+
+def _toml_value(text: str) -> Any:
+    """A value as TOML has it; what is not TOML is a string without its quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _toml_lines(table: Mapping[str, Any], path: str = "") -> Iterable[str]:
+    for key, value in table.items():
+        if not isinstance(value, dict):
+            yield f"{key} = {_show(value)}"  # strings, numbers, booleans and lists of them: the same in JSON and TOML
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield f"\n[{_join(path, key)}]"
+            yield from _toml_lines(value, _join(path, key))

@@ -1,0 +1,83 @@
+"""What a network is, in numbers, found from its config alone: no weights are made.
+
+FLOPs are those of the matrix products, a multiplication and an addition each; a training step costs three forward
+passes (one forward, two backward). What is done element by element is left out.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from bytenet.model import LanguageModelConfig, ModelConfig, TranslatorConfig, build
+from bytenet.model.blocks import StackConfig
+from bytenet.model.convolution import Pointwise
+
+STATE_ITEM_BYTES = 4  # float32
+
+
+def describe(config: ModelConfig) -> dict[str, Any]:
+    """Parameters by part, receptive field, blocks and dilations, bytes of state a row, FLOPs a character."""
+    with torch.device("meta"):
+        model = build(config)
+    result: dict[str, Any] = {
+        "kind": config.kind,
+        "parameters": count_parameters(model),
+        "parameters_by_part": _parameters_by_part(model),
+        "receptive_field": config.decoder.receptive_field,
+        "inner_channels": config.inner_channels,
+        "decoder": _describe_stack(config.decoder),
+        "state_bytes_per_row": STATE_ITEM_BYTES * sum(config.decoder.reaches) * config.inner_channels,
+        "flops_per_character": {
+            "training": 3 * forward_flops(model.decoder),
+            "decoding": forward_flops(model.decoder),
+        },
+    }
+    match config:
+        case LanguageModelConfig():
+            result["vocabulary_size"] = config.vocabulary.size
+        case TranslatorConfig():
+            assert isinstance(model.encoder, nn.Module)
+            result["encoder"] = _describe_stack(config.encoder)
+            result["representation_bytes_per_position"] = STATE_ITEM_BYTES * 2 * config.inner_channels
+            result["flops_per_source_position"] = {
+                "training": 3 * forward_flops(model.encoder),
+                "encoding": forward_flops(model.encoder),
+            }
+            result["unfolding"] = {
+                "a": config.unfolding.a,
+                "b": config.unfolding.b,
+                "multiple": config.unfolding.multiple,
+            }
+            result["source_vocabulary_size"] = config.source_vocabulary.size
+            result["target_vocabulary_size"] = config.target_vocabulary.size
+    return result
+
+
+def count_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def forward_flops(module: nn.Module) -> int:
+    """The FLOPs of the matrix products that one position costs, forward."""
+    return sum(2 * part.weight.numel() for part in module.modules() if isinstance(part, Pointwise))
+
+
+def _parameters_by_part(model: nn.Module) -> dict[str, int]:
+    """Encoder and decoder apart, each by embedding, blocks, head."""
+    parts = {
+        f"{side}.{name}": count_parameters(part)
+        for side, network in model.named_children()
+        for name, part in network.named_children()
+    }
+    return {name: count for name, count in parts.items() if count}
+
+
+def _describe_stack(config: StackConfig) -> dict[str, Any]:
+    return {
+        "num_blocks": config.num_blocks,
+        "block": config.block,
+        "kernel_width": config.kernel_width,
+        "dilations": list(config.block_dilations),
+        "receptive_field": config.receptive_field,
+    }

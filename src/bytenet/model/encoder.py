@@ -1,0 +1,27 @@
+"""Sect. 3: the encoder, the same blocks with convolutions that are not masked.
+
+Shapes: B rows, L positions, d inner channels, C = 2d.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from bytenet.model.blocks import Stack, StackConfig
+from bytenet.model.convolution import CentredConvolution
+
+
+class Encoder(nn.Module):
+    """Embedding and centred residual blocks; the padding symbol is embedded as any other ("special characters")."""
+
+    def __init__(self, config: StackConfig, *, vocabulary_size: int, inner_channels: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary_size, 2 * inner_channels)
+        self.blocks = Stack(config, inner_channels, CentredConvolution)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None, dtype: torch.dtype | None = None) -> Tensor:
+        """tokens (B, L), mask (B, L, 1) of who is inside, None for all -> representation (B, L, C)"""
+        x = self.embedding(tokens)
+        x = x.to(dtype or x.dtype)
+        representation: Tensor
+        representation, _ = self.blocks(x, [mask] * len(self.blocks))
+        return representation

@@ -1,0 +1,30 @@
+"""What a model remembers between two calls: a value, made by `model.start`, returned by `model(tokens, state)`.
+
+Shapes: B rows, d inner channels, C = 2d channels of the source representation.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    """All that reading went by, in constant size; its precision is the one in which the next tokens are read."""
+
+    histories: tuple[Tensor, ...]
+    """For each block of the decoder, what its convolution still reaches: (B, (K-1)·dilation, d)."""
+    ahead: Tensor | None = None
+    """Translators: the part of the source representation not yet unfolded over, (B, L, C); zeros behind a row's end."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.histories[0].dtype
+
+    def select(self, rows: Tensor) -> "State":
+        """The state of the rows with these indices (n,), in this order; a row may be taken several times or never."""
+        return State(
+            histories=tuple(history.index_select(0, rows) for history in self.histories),
+            ahead=None if self.ahead is None else self.ahead.index_select(0, rows),
+        )

@@ -1,0 +1,139 @@
+"""Sect. 3.1, 3.2 and 6: the decoder stacked on the encoder, and dynamic unfolding.
+
+Shapes: B rows, S source, L representation and T target positions, C = 2d channels, V vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bytenet.model.blocks import StackConfig
+from bytenet.model.decoder import Conditioning, Decoder
+from bytenet.model.encoder import Encoder
+from bytenet.model.language_model import check_widths
+from bytenet.model.state import State
+from bytenet.vocabulary import PAD, VocabularyConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnfoldingConfig:
+    """Dynamic unfolding: how long a source's representation is."""
+
+    a: float = 1.2
+    """The representation has a · (padded source length) + b positions."""
+    b: float = 0.0
+    """See a."""
+    multiple: int = 50
+    """A source is padded to the next multiple of this; 1 leaves it as it is."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.a < math.inf:
+            raise ValueError(f"a must be a positive number, not {self.a}")
+        if not 0 <= self.b < math.inf:
+            raise ValueError(f"b must be at least 0, not {self.b}")
+        if self.multiple < 1:
+            raise ValueError(f"multiple must be at least 1, not {self.multiple}")
+
+    def padded_length(self, length: int) -> int:
+        """The next multiple that holds `length` characters; an empty source has one multiple of padding."""
+        return max(1, math.ceil(length / self.multiple)) * self.multiple
+
+    def unfolded_length(self, length: int) -> int:
+        """The positions of the representation of a source of `length` characters."""
+        exact = self.a * self.padded_length(length) + self.b
+        return math.ceil(exact - 1e-6)  # 1.2 · 350 is 420, and not a rounding error more
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorConfig:
+    """A model of targets given sources."""
+
+    kind: Literal["translator"] = "translator"
+    source_vocabulary: VocabularyConfig = VocabularyConfig()
+    target_vocabulary: VocabularyConfig = VocabularyConfig()
+    inner_channels: int = 800
+    """Channels inside a block (the paper's d); between blocks there are twice as many."""
+    encoder: StackConfig = StackConfig()
+    decoder: StackConfig = StackConfig()
+    unfolding: UnfoldingConfig = UnfoldingConfig()
+    conditioning: Conditioning = "add"
+    """How the decoder takes the representation in: added to the target's embedding, or beside it."""
+    dropout: float = 0.0
+    """The share of units dropped after the last ReLU, before the softmax."""
+
+    def __post_init__(self) -> None:
+        check_widths(self.inner_channels, self.dropout)
+        if self.encoder.kernel_width % 2 == 0:
+            raise ValueError(f"encoder.kernel_width must be odd to be centred, not {self.encoder.kernel_width}")
+
+    @property
+    def vocabulary_configs(self) -> tuple[VocabularyConfig, ...]:
+        return (self.source_vocabulary, self.target_vocabulary)
+
+
+class Translator(nn.Module):
+    """Reads a source at once, then target tokens, and predicts, at every position, the next target token."""
+
+    def __init__(self, config: TranslatorConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(
+            config.encoder, vocabulary_size=config.source_vocabulary.size, inner_channels=config.inner_channels
+        )
+        self.decoder = Decoder(
+            config.decoder,
+            vocabulary_size=config.target_vocabulary.size,
+            inner_channels=config.inner_channels,
+            dropout=config.dropout,
+            conditioning=config.conditioning,
+        )
+
+    def start(self, source: Tensor, lengths: Sequence[int] | None = None, *, dtype: torch.dtype | None = None) -> State:
+        """source (B, S), filled up with PAD -> the state of rows that have read their source and no target token
+
+        `lengths` are the sources' own lengths; left out, they are counted, which on a GPU waits for it.
+        """
+        if lengths is None:
+            lengths = (source != PAD).sum(dim=1).tolist()
+        return State(
+            histories=self.decoder.empty_histories(len(source), dtype),
+            ahead=self._represent(source, lengths, dtype),
+        )
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B, T) -> logits (B, T, V), the state after them"""
+        assert state.ahead is not None, "a translator's state comes from its own start()"
+        length = tokens.shape[1]
+        source = state.ahead[:, :length]  # (B, min(T, L), C)
+        source = F.pad(source, (0, 0, 0, length - source.shape[1]))  # past the end: conditioned on nothing
+        logits, histories = self.decoder(tokens, state.histories, source)
+        return logits, State(histories, state.ahead[:, length:])
+
+    def _represent(self, source: Tensor, lengths: Sequence[int], dtype: torch.dtype | None) -> Tensor:
+        """The representations (B, L, C), each as long as its own source says, then zeros.
+
+        With a < 1 a representation is shorter than its padded source; the encoder still reads all of that.
+        """
+        unfolding = self.config.unfolding
+        unfolded = [unfolding.unfolded_length(length) for length in lengths]
+        read = [max(unfolding.padded_length(n), m) for n, m in zip(lengths, unfolded, strict=True)]
+        longest = max(read, default=0)
+        source = F.pad(source[:, :longest], (0, max(0, longest - source.shape[1])), value=PAD)
+        representation: Tensor = self.encoder(source, inside(read, longest, source.device), dtype)
+        kept = inside(unfolded, longest, source.device)
+        if kept is not None:
+            representation = representation * kept
+        return representation[:, : max(unfolded, default=0)]
+
+
+def inside(lengths: Sequence[int], longest: int, device: torch.device) -> Tensor | None:
+    """(B, longest, 1): True before each row's length, False from there on; None if every row is the longest."""
+    if all(length == longest for length in lengths):
+        return None
+    ends = torch.tensor(lengths).to(device, non_blocking=True)
+    return (torch.arange(longest, device=device) < ends[:, None])[..., None]

@@ -1,0 +1,192 @@
+"""Text to ids and back: characters, as in the paper, or bytes, which cover everything.
+
+The first ids are the same in every vocabulary: PAD fills a sentence up, BEGIN is what a decoder reads before the first
+symbol, END is what it writes after the last. Where a vocabulary cannot hold every symbol, UNKNOWN follows; it is never
+PAD, because the network must be able to tell a strange character from no character.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+PAD, BEGIN, END, UNKNOWN = 0, 1, 2, 3
+NUM_CONTROLS = 3  # PAD, BEGIN, END
+NUM_CODE_POINTS = 0x110000
+NUM_BYTES = 256
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """Which symbols a model reads and writes."""
+
+    kind: Literal["characters", "bytes"] = "bytes"
+    """Characters (Unicode code points), as the paper's translator, or bytes, as its language model."""
+    symbols: int = NUM_BYTES
+    """How many of the most frequent symbols of the corpus to keep; 256 bytes cover every text."""
+
+    def __post_init__(self) -> None:
+        if self.symbols < 1:
+            raise ValueError(f"symbols must be at least 1, not {self.symbols}")
+        if self.kind == "bytes" and self.symbols > NUM_BYTES:
+            raise ValueError(f"symbols must be at most 256 for bytes, not {self.symbols}")
+
+    @property
+    def size(self) -> int:
+        """The number of ids, with the control symbols: what embedding and softmax are built for."""
+        covers_all = self.kind == "bytes" and self.symbols == NUM_BYTES
+        return self.symbols + NUM_CONTROLS + (not covers_all)
+
+
+class Characters:
+    """The N most frequent characters of a corpus (Sect. 6 keeps 296 English and 323 German ones)."""
+
+    kind = "characters"
+
+    def __init__(self, symbols: Iterable[str]) -> None:
+        self.symbols = tuple(symbols)
+        if any(not isinstance(symbol, str) or len(symbol) != 1 for symbol in self.symbols):
+            raise ValueError("each symbol of a character vocabulary must be one character")
+        if len(set(self.symbols)) != len(self.symbols):
+            raise ValueError("a character stands twice in the vocabulary")
+        self._ids = np.full(NUM_CODE_POINTS, UNKNOWN, dtype=np.int32)
+        self._ids[[ord(symbol) for symbol in self.symbols]] = np.arange(UNKNOWN + 1, len(self))
+
+    @classmethod
+    def from_corpus(cls, texts: Iterable[str], symbols: int) -> Self:
+        """Keep the most frequent characters; equally frequent ones in the order of their code points."""
+        return cls(_most_frequent((Counter(text) for text in texts), symbols))
+
+    def __len__(self) -> int:
+        return UNKNOWN + 1 + len(self.symbols)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Characters) and self.symbols == other.symbols
+
+    def __hash__(self) -> int:
+        return hash(self.symbols)
+
+    def encode_array(self, text: str) -> npt.NDArray[np.int32]:
+        """The ids of a text, one a character, without BEGIN or END."""
+        code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        return np.take(self._ids, code_points)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, one a character, without BEGIN or END."""
+        ids: list[int] = self.encode_array(text).tolist()
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of some ids: control symbols are left out, unknown ones come back as U+FFFD."""
+        first = UNKNOWN + 1
+        ids = _checked(ids, len(self))
+        return "".join(REPLACEMENT if i == UNKNOWN else self.symbols[i - first] for i in ids if i >= UNKNOWN)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "symbols": list(self.symbols)}
+
+
+class Bytes:
+    """Bytes: all 256, an open vocabulary with no unknown symbol, or the N most frequent ones of a corpus.
+
+    Any Python string survives text → ids → text, lone surrogates too; any byte string survives bytes → ids → bytes,
+    invalid UTF-8 too. Keeping fewer than 256 is there for the paper's enwik8 model, which has the 205 that occur.
+    """
+
+    kind = "bytes"
+
+    def __init__(self, symbols: Iterable[int] = range(NUM_BYTES)) -> None:
+        self.symbols = tuple(symbols)
+        if any(not isinstance(symbol, int) or not 0 <= symbol < NUM_BYTES for symbol in self.symbols):
+            raise ValueError("each symbol of a byte vocabulary must be a number from 0 to 255")
+        if len(set(self.symbols)) != len(self.symbols):
+            raise ValueError("a byte stands twice in the vocabulary")
+        self._first = NUM_CONTROLS if len(self.symbols) == NUM_BYTES else UNKNOWN + 1
+        self._ids = np.full(NUM_BYTES, UNKNOWN, dtype=np.int32)
+        self._ids[list(self.symbols)] = np.arange(self._first, len(self))
+
+    @classmethod
+    def from_corpus(cls, texts: Iterable[str | bytes], symbols: int = NUM_BYTES) -> Self:
+        """Keep the most frequent bytes; with 256 the corpus does not matter and is not read."""
+        if symbols == NUM_BYTES:
+            return cls()
+        return cls(_most_frequent((Counter(_to_bytes(text)) for text in texts), symbols))
+
+    def __len__(self) -> int:
+        return self._first + len(self.symbols)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bytes) and self.symbols == other.symbols
+
+    def __hash__(self) -> int:
+        return hash(self.symbols)
+
+    def encode_array(self, text: str | bytes) -> npt.NDArray[np.int32]:
+        """The ids of a text, one a byte, without BEGIN or END."""
+        return np.take(self._ids, np.frombuffer(_to_bytes(text), dtype=np.uint8))
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """The ids of a text, one a byte, without BEGIN or END."""
+        ids: list[int] = self.encode_array(text).tolist()
+        return ids
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of some ids: control symbols are left out, unknown ones come back as "?"."""
+        return bytes(self._values(ids))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of some ids; what is not UTF-8 comes back as U+FFFD (`decode_bytes` keeps it)."""
+        return _to_text(self.decode_bytes(ids))
+
+    def _values(self, ids: Iterable[int]) -> Iterator[int]:
+        for i in _checked(ids, len(self)):
+            if i >= self._first:
+                yield self.symbols[i - self._first]
+            elif i == UNKNOWN:
+                yield ord("?")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "symbols": list(self.symbols)}
+
+
+Vocabulary = Characters | Bytes
+
+
+def vocabulary_from_json(value: Any) -> Vocabulary:
+    """The inverse of `to_json`; ValueError says what is wrong with a value that is none."""
+    match value:
+        case {"kind": "characters", "symbols": list(symbols)}:
+            return Characters(symbols)
+        case {"kind": "bytes", "symbols": list(symbols)}:
+            return Bytes(symbols)
+    raise ValueError('a vocabulary needs "kind" ("characters" or "bytes") and the list "symbols"')
+
+
+def _most_frequent(counts: Iterable[Counter[Any]], number: int) -> list[Any]:
+    total: Counter[Any] = Counter()
+    for count in counts:
+        total.update(count)
+    ranked = sorted(total, key=lambda symbol: (-total[symbol], symbol))
+    return ranked[:number]
+
+
+def _checked(ids: Iterable[int], size: int) -> Iterator[int]:
+    for i in ids:
+        if not 0 <= i < size:
+            raise ValueError(f"id {i} is outside the vocabulary of {size}")
+        yield i
+
+
+def _to_bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+
+
+def _to_text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")

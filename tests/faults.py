@@ -1,0 +1,186 @@
+"""Are the tests worth anything? Break the code in the ways in which public ByteNets are broken, and see tests fail.
+
+    python tests/faults.py            (or: make faults)
+
+Each fault is put into a copy of the project, one at a time, and the tests run there. A fault that no test notices, or
+that no longer fits the code, ends this with exit code 1.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    file: str
+    """Below src/bytenet."""
+    right: str
+    wrong: str
+
+
+FAULTS = [
+    Fault(
+        "the norm runs over time",
+        "model/normalization.py",
+        "return F.layer_norm(x, self.shape[1:], weight, bias, EPSILON)",
+        "m, v = x.mean(1, keepdim=True), x.var(1, keepdim=True, correction=0)\n"
+        "            return (x - m) * (v + EPSILON).rsqrt() * weight + bias",
+    ),
+    Fault(
+        "the norm runs over the batch",
+        "model/normalization.py",
+        "return F.layer_norm(x, self.shape[1:], weight, bias, EPSILON)",
+        "m, v = x.mean(0, keepdim=True), x.var(0, keepdim=True, correction=0)\n"
+        "            return (x - m) * (v + EPSILON).rsqrt() * weight + bias",
+    ),
+    Fault(
+        "the norm of the gates runs over all gates at once",
+        "model/normalization.py",
+        "        if self.shape[0] == 1:\n            return F.layer_norm(x, self.shape[1:], weight, bias, EPSILON)",
+        "        if True:\n            return F.layer_norm(x, x.shape[-1:], weight, bias, EPSILON)",
+    ),
+    Fault(
+        "the norm runs over time and channels together",
+        "model/normalization.py",
+        "return F.layer_norm(x, self.shape[1:], weight, bias, EPSILON)",
+        "return F.layer_norm(x, x.shape[1:], eps=EPSILON) * weight + bias",
+    ),
+    Fault(
+        "dropout stays on in evaluation",
+        "model/decoder.py",
+        "self.dropout(F.relu(self.second_norm(h)))",
+        "F.dropout(F.relu(self.second_norm(h)), self.dropout.p)",
+    ),
+    Fault(
+        "a convolution remembers the last text",
+        "model/convolution.py",
+        "        extended = x if history is None else torch.cat([history, x], dim=1)\n",
+        "        if history is not None and not history.any() and getattr(self, 'last', None) is not None:\n"
+        "            history = self.last if self.last.shape == history.shape else history\n"
+        "        extended = x if history is None else torch.cat([history, x], dim=1)\n"
+        "        self.last = extended[:, x.shape[1] :].detach()\n",
+    ),
+    Fault(
+        "a state is changed in place by reading on",
+        "model/convolution.py",
+        "        return self.mix(taps(extended, self.kernel_width, dilation)), extended[:, x.shape[1] :]",
+        "        if history is not None:\n"
+        "            with torch.no_grad():\n"
+        "                history.copy_(extended[:, x.shape[1] :])\n"
+        "        return self.mix(taps(extended, self.kernel_width, dilation)), extended[:, x.shape[1] :]",
+    ),
+    Fault(
+        "the 20% are applied twice",
+        "model/translator.py",
+        "exact = self.a * self.padded_length(length) + self.b",
+        "exact = self.a * (self.a * self.padded_length(length)) + self.b",
+    ),
+    Fault(
+        "the 20% are applied twice in training and once in evaluation",
+        "model/translator.py",
+        "unfolded = [unfolding.unfolded_length(length) for length in lengths]",
+        "unfolded = [unfolding.unfolded_length(unfolding.unfolded_length(n) if self.training else n) for n in lengths]",
+    ),
+    Fault(
+        "unknown characters become padding",
+        "vocabulary.py",
+        "self._ids = np.full(NUM_CODE_POINTS, UNKNOWN, dtype=np.int32)",
+        "self._ids = np.full(NUM_CODE_POINTS, PAD, dtype=np.int32)",
+    ),
+    Fault(
+        "the state grows with the text: decoding reads the prefix again",
+        "model/convolution.py",
+        "return self.mix(taps(extended, self.kernel_width, dilation)), extended[:, x.shape[1] :]",
+        "return self.mix(taps(extended, self.kernel_width, dilation)[:, -x.shape[1] :]), extended",
+    ),
+    Fault(
+        "a sentence sees the padding of its batch",
+        "model/convolution.py",
+        "        if mask is not None:\n            x = x * mask\n",
+        "",
+    ),
+    Fault(
+        "a representation is as long as the longest of the batch",
+        "model/translator.py",
+        "        if kept is not None:\n            representation = representation * kept\n",
+        "",
+    ),
+    Fault(
+        "the kernel reaches one position into the future",
+        "model/convolution.py",
+        "        extended = x if history is None else torch.cat([history, x], dim=1)\n"
+        "        return self.mix(taps(extended, self.kernel_width, dilation)), extended[:, x.shape[1] :]",
+        "        extended = x if history is None else torch.cat([history, x], dim=1)\n"
+        "        ahead = F.pad(extended[:, 1:], (0, 0, 0, 1))\n"
+        "        return self.mix(taps(ahead, self.kernel_width, dilation)), extended[:, x.shape[1] :]",
+    ),
+    Fault(
+        "the encoder is masked too",
+        "model/convolution.py",
+        "extended = F.pad(x, (0, 0, reach, reach))",
+        "extended = F.pad(x, (0, 0, 2 * reach, 0))",
+    ),
+    Fault(
+        "past its end, the representation's last position goes on",
+        "model/translator.py",
+        "source = F.pad(source, (0, 0, 0, length - source.shape[1]))",
+        "source = torch.cat([source, state.ahead[:, -1:].expand(-1, length - source.shape[1], -1)], dim=1)",
+    ),
+    Fault(
+        "select forgets the source",
+        "model/state.py",
+        "ahead=None if self.ahead is None else self.ahead.index_select(0, rows)",
+        "ahead=None if self.ahead is None else self.ahead[: len(rows)]",
+    ),
+]
+
+
+def main() -> int:
+    unnoticed = 0
+    for fault in FAULTS:
+        failing = failing_tests(fault)
+        print(f"{fault.name} -> {len(failing)} tests fail", *failing, sep="\n    ", flush=True)
+        unnoticed += not failing
+    print(f"{len(FAULTS) - unnoticed} of {len(FAULTS)} faults are noticed")
+    return 1 if unnoticed else 0
+
+
+def failing_tests(fault: Fault) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "project"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "data", "runs", "__pycache__"))
+        file = copy / "src" / "bytenet" / fault.file
+        code = file.read_text()
+        if code.count(fault.right) != 1:
+            sys.exit(
+                f"{fault.name}: its line stands {code.count(fault.right)} times in {fault.file}; mend tests/faults.py"
+            )
+        file.write_text(code.replace(fault.right, fault.wrong))
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-n",
+            "auto",
+            "-rfE",
+            "-p",
+            "no:cacheprovider",
+            "tests/model",
+            "tests/test_vocabulary.py",
+        ]
+        environment = os.environ | {"PYTHONPATH": str(copy / "src")}
+        result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    failed = [line for line in result.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return [line.split()[1].partition("/")[2] for line in failed]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

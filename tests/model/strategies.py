@@ -1,0 +1,76 @@
+"""Random small configs, and models of them in float64, where equality can be claimed."""
+
+import torch
+from hypothesis import strategies as st
+
+from bytenet.model import LanguageModel, LanguageModelConfig, Model, Translator, TranslatorConfig, build
+from bytenet.model.blocks import StackConfig
+from bytenet.model.translator import UnfoldingConfig
+from bytenet.vocabulary import NUM_CONTROLS, PAD, VocabularyConfig
+
+VOCABULARY = VocabularyConfig(kind="characters", symbols=9)
+FIRST_TOKEN = NUM_CONTROLS  # no padding, begin or end among random tokens
+
+
+@st.composite
+def stack_configs(draw: st.DrawFn, *, centred: bool = False) -> StackConfig:
+    block = draw(st.sampled_from(["relu", "multiplicative"]))
+    return StackConfig(
+        num_blocks=draw(st.integers(1, 4)),
+        block=block,
+        kernel_width=draw(st.sampled_from([1, 3, 5]) if centred else st.integers(1, 4)),
+        dilations=tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))),
+        second_unit=block == "multiplicative" and draw(st.booleans()),
+    )
+
+
+@st.composite
+def language_models(draw: st.DrawFn) -> LanguageModel:
+    config = LanguageModelConfig(
+        vocabulary=VOCABULARY,
+        inner_channels=draw(st.sampled_from([6, 7, 8])),
+        decoder=draw(stack_configs()),
+        dropout=draw(st.sampled_from([0.0, 0.5])),
+    )
+    return in_double(config, seed=draw(st.integers(0, 999)))
+
+
+@st.composite
+def translators(draw: st.DrawFn) -> Translator:
+    unfolding = UnfoldingConfig(
+        a=draw(st.sampled_from([0.5, 1.0, 1.2, 2.0])),
+        b=draw(st.sampled_from([0.0, 3.0])),
+        multiple=draw(st.integers(1, 7)),
+    )
+    config = TranslatorConfig(
+        source_vocabulary=VOCABULARY,
+        target_vocabulary=VOCABULARY,
+        inner_channels=draw(st.sampled_from([6, 7, 8])),
+        encoder=draw(stack_configs(centred=True)),
+        decoder=draw(stack_configs()),
+        unfolding=unfolding,
+        conditioning=draw(st.sampled_from(["add", "concatenate"])),
+    )
+    return in_double(config, seed=draw(st.integers(0, 999)))
+
+
+def in_double(config: LanguageModelConfig | TranslatorConfig, *, seed: int = 0) -> Model:
+    """A model in float64 whose every parameter is random: norms that are all ones and zeros would hide faults."""
+    torch.manual_seed(seed)
+    model = build(config).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def random_tokens(rows: int, length: int) -> torch.Tensor:
+    return torch.randint(FIRST_TOKEN, VOCABULARY.size, (rows, length))
+
+
+def random_sources(lengths: list[int]) -> torch.Tensor:
+    """Sources of these lengths, filled up with PAD."""
+    source = random_tokens(len(lengths), max(lengths))
+    for row, length in zip(source, lengths, strict=True):
+        row[length:] = PAD
+    return source

@@ -1,0 +1,116 @@
+"""Text to ids and back."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bytenet.vocabulary import (
+    BEGIN,
+    END,
+    PAD,
+    UNKNOWN,
+    Bytes,
+    Characters,
+    VocabularyConfig,
+    vocabulary_from_json,
+)
+
+any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
+
+
+@given(any_text)
+def test_bytes_cover_every_text(text):
+    assert Bytes().decode(Bytes().encode(text)) == text
+
+
+@given(st.binary())
+def test_bytes_cover_every_byte_string(data):
+    vocabulary = Bytes()
+    ids = vocabulary.encode(data)
+    assert vocabulary.decode_bytes(ids) == data
+    assert not {PAD, BEGIN, END} & set(ids)
+    assert all(id_ < len(vocabulary) for id_ in ids)
+
+
+@given(st.binary(min_size=1), st.binary())
+def test_fewer_bytes_cover_the_texts_made_of_them(corpus, data):
+    vocabulary = Bytes.from_corpus([corpus], symbols=200)
+    assert vocabulary.decode_bytes(vocabulary.encode(corpus)) == corpus
+    for byte, id_ in zip(data, vocabulary.encode(data), strict=True):
+        assert (id_ == UNKNOWN) == (byte not in corpus)
+
+
+@given(any_text)
+def test_characters_cover_the_texts_made_of_them(text):
+    vocabulary = Characters.from_corpus([text], symbols=1000)
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@given(any_text, any_text)
+def test_an_unknown_character_is_no_padding(corpus, text):
+    vocabulary = Characters.from_corpus([corpus], symbols=5)
+    ids = vocabulary.encode(text)
+    assert len(ids) == len(text)
+    for character, id_ in zip(text, ids, strict=True):
+        assert id_ > UNKNOWN if character in vocabulary.symbols else id_ == UNKNOWN
+        assert id_ != PAD
+
+
+def test_the_most_frequent_characters_are_kept():
+    vocabulary = Characters.from_corpus(["banana", "bandana"], symbols=2)
+    assert set(vocabulary.symbols) == {"a", "n"}
+    assert vocabulary.decode(vocabulary.encode("nab")) == "na\N{REPLACEMENT CHARACTER}"
+
+
+def test_equally_frequent_characters_are_kept_in_a_fixed_order():
+    assert Characters.from_corpus(["dcba"], 2).symbols == Characters.from_corpus(["abcd"], 2).symbols == ("a", "b")
+
+
+def test_control_symbols_are_not_text():
+    for vocabulary in (Bytes(), Characters("ab")):
+        assert vocabulary.decode([BEGIN, *vocabulary.encode("ab"), END, PAD, PAD]) == "ab"
+
+
+@pytest.mark.parametrize("vocabulary", [Bytes(), Characters("abc")])
+def test_an_id_outside_the_vocabulary_is_refused(vocabulary):
+    for id_ in (-1, len(vocabulary)):
+        with pytest.raises(ValueError, match="outside the vocabulary"):
+            vocabulary.decode([id_])
+
+
+@pytest.mark.parametrize("vocabulary", [Bytes(), Bytes(b"abc"), Characters("aä😀\ud800")])
+def test_json_keeps_a_vocabulary(vocabulary):
+    assert vocabulary_from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        {},
+        {"kind": "words", "symbols": []},
+        {"kind": "bytes"},
+        {"kind": "bytes", "symbols": [256]},
+        {"kind": "bytes", "symbols": [1, 1]},
+        {"kind": "characters", "symbols": ["ab"]},
+        {"kind": "characters", "symbols": [1]},
+        {"kind": "characters", "symbols": ["a", "a"]},
+    ],
+)
+def test_what_is_no_vocabulary_is_refused(value):
+    with pytest.raises(ValueError, match=r"symbol|vocabulary"):
+        vocabulary_from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("config", "vocabulary"),
+    [
+        (VocabularyConfig(), Bytes()),
+        (VocabularyConfig(kind="bytes", symbols=3), Bytes(b"abc")),
+        (VocabularyConfig(kind="characters", symbols=3), Characters("abc")),
+    ],
+)
+def test_a_config_knows_its_vocabularys_size(config, vocabulary):
+    assert config.size == len(vocabulary)
