@@ -1,14 +1,17 @@
 """How near to the hardware's limit a training step of the paper's language model runs.
 
-    python benchmarks/training_step.py [--compile block block-static network none] [--json FILE]
+    python benchmarks/training_step.py [--blocks fused plain compiled] [--json FILE]
 
 Forward, backward and optimiser step over 64 windows of 500, bf16 beside float32 weights, on one GPU. The matrix rate is
 measured in the same run; a step's FLOPs are counted from the network (bytenet/describe.py). Times are medians by CUDA
-events after warm-up. Without a GPU a tiny network shows only that the benchmark runs.
+events after warm-up. Blocks are the package's own kernels (fused), PyTorch's operations one by one (plain), or those
+through torch.compile, a compilation a dilation (compiled). Without a GPU a tiny network shows only that this runs.
 """
 
 import argparse
+import itertools
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -21,7 +24,7 @@ from torch.nn import functional as F
 from bytenet import __version__
 from bytenet.config import load_recipe
 from bytenet.describe import forward_flops
-from bytenet.model import LanguageModel, LanguageModelConfig
+from bytenet.model import LanguageModel, LanguageModelConfig, fused
 from bytenet.model.blocks import Block
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "enwik8-paper.toml"
@@ -29,7 +32,7 @@ RECIPE = Path(__file__).parent.parent / "recipes" / "enwik8-paper.toml"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--compile", nargs="+", default=["block"], choices=["block", "block-static", "network", "none"])
+    parser.add_argument("--blocks", nargs="+", default=["fused"], choices=["fused", "plain", "compiled"])
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--window", type=int, default=500)
     parser.add_argument("--steps", type=int, default=20)
@@ -46,10 +49,10 @@ def main() -> None:
     peak = matrix_rate(device)
     name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU (a tiny network: no measurement)"
     print(f"{name}, torch {torch.__version__}, bytenet {__version__}; bf16 matrix product: {peak / 1e12:.0f} TFLOP/s")
-    print("compile        first step s   ms/step   characters/s   TFLOP/s   of the peak")
+    print("blocks         first step s   ms/step   characters/s   TFLOP/s   of the peak")
     results = []
-    for mode in arguments.compile:
-        result = measure(mode, config, device, arguments) | {"compile": mode, "matrix_rate": peak}
+    for mode in arguments.blocks:
+        result = measure(mode, config, device, arguments) | {"blocks": mode, "matrix_rate": peak}
         result["share_of_peak"] = result["flops_per_second"] / peak
         results.append(result)
         print(
@@ -66,30 +69,23 @@ def measure(
     mode: str, config: LanguageModelConfig, device: torch.device, arguments: argparse.Namespace
 ) -> dict[str, float]:
     torch.manual_seed(0)
-    torch.compiler.reset()
+    os.environ[fused.PLAIN] = "" if mode == "fused" else "1"
     model = LanguageModel(config).to(device)
-    forward: Callable[..., object] = model
-    match mode:
-        case "block" | "block-static":
-            for part in model.modules():
-                if isinstance(part, Block):
-                    part.compile(dynamic=mode == "block")
-        case "network":
-            forward = torch.compile(model)
+    if mode == "compiled":
+        for part in model.modules():
+            if isinstance(part, Block):
+                part.compile(dynamic=False)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-4, fused=device.type == "cuda")
     text = torch.randint(4, config.vocabulary.size, (arguments.rows, arguments.window + 1), device=device)
 
     def step() -> None:
-        logits, _ = forward(text[:, :-1], model.start(arguments.rows, dtype=torch.bfloat16))  # type: ignore[misc]
+        logits, _ = model(text[:, :-1], model.start(arguments.rows, dtype=torch.bfloat16))
         loss = F.cross_entropy(logits[:, 100:].flatten(0, 1), text[:, 101:].flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    begin = time.perf_counter()
-    step()
-    synchronize(device)
-    first = time.perf_counter() - begin
+    first = seconds_of(lambda: (step(), synchronize(device)))
     milliseconds = median_time(step, device, arguments.steps)
     if arguments.profile:
         profile(step)
@@ -112,24 +108,25 @@ def matrix_rate(device: torch.device) -> float:
 
 
 def median_time(work: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Milliseconds of one call, the median over so many after a fifth as many to warm up."""
+    """Milliseconds of one call, the median over so many, one after the other without a pause, after some to warm up."""
     for _ in range(max(3, repeats // 5)):
         work()
-    times = []
-    for _ in range(repeats):
-        synchronize(device)
-        if device.type == "cuda":
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            before.record()
-            work()
-            after.record()
-            after.synchronize()
-            times.append(before.elapsed_time(after))
-        else:
-            begin = time.perf_counter()
-            work()
-            times.append((time.perf_counter() - begin) * 1e3)
-    return statistics.median(times)
+    synchronize(device)
+    if device.type == "cpu":
+        return statistics.median(seconds_of(work) * 1e3 for _ in range(repeats))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
+    events[0].record()
+    for event in events[1:]:
+        work()
+        event.record()
+    synchronize(device)
+    return statistics.median(a.elapsed_time(b) for a, b in itertools.pairwise(events))
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
 
 
 def synchronize(device: torch.device) -> None:

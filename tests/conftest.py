@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # The same examples in every run: a red test is a change's own doing. To look for new ones: --hypothesis-seed=N.
 settings.register_profile("bytenet", deadline=None, max_examples=30, derandomize=True)
+# For tests/faults.py: that an example fails is enough, the smallest one is not looked for.
+settings.register_profile("faults", settings.get_profile("bytenet"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("bytenet")
 
 

@@ -164,18 +164,9 @@ def failing_tests(fault: Fault) -> list[str]:
                 f"{fault.name}: its line stands {code.count(fault.right)} times in {fault.file}; mend tests/faults.py"
             )
         file.write_text(code.replace(fault.right, fault.wrong))
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-n",
-            "auto",
-            "-rfE",
-            "-p",
-            "no:cacheprovider",
-            "tests/model",
-            "tests/test_vocabulary.py",
-        ]
+        tests = ["tests/model", "tests/test_vocabulary.py"]
+        options = ["-n", "auto", "-rfE", "--hypothesis-profile", "faults"]
+        command = [sys.executable, "-m", "pytest", *options, *tests]
         environment = os.environ | {"PYTHONPATH": str(copy / "src")}
         result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
     failed = [line for line in result.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
