@@ -9,11 +9,8 @@ through torch.compile, a compilation a dilation (compiled). Without a GPU a tiny
 """
 
 import argparse
-import itertools
 import json
 import os
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +23,7 @@ from bytenet.config import load_recipe
 from bytenet.describe import forward_flops
 from bytenet.model import LanguageModel, LanguageModelConfig, fused
 from bytenet.model.blocks import Block
+from bytenet.training.speed import matrix_rate, median_time, seconds_of, synchronize
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "enwik8-paper.toml"
 
@@ -98,40 +96,6 @@ def measure(
         "flops_per_second": 3 * forward_flops(model) * characters / seconds,
         "peak_memory_bytes": torch.cuda.max_memory_allocated() if device.type == "cuda" else 0,
     }
-
-
-def matrix_rate(device: torch.device) -> float:
-    """FLOP/s of a large bf16 matrix product on random data."""
-    size = 8192 if device.type == "cuda" else 256
-    a, b = (torch.randn(size, size, device=device).bfloat16() for _ in range(2))
-    return 2 * size**3 / (median_time(lambda: a @ b, device, 20) / 1e3)
-
-
-def median_time(work: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Milliseconds of one call, the median over so many, one after the other without a pause, after some to warm up."""
-    for _ in range(max(3, repeats // 5)):
-        work()
-    synchronize(device)
-    if device.type == "cpu":
-        return statistics.median(seconds_of(work) * 1e3 for _ in range(repeats))
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
-    events[0].record()
-    for event in events[1:]:
-        work()
-        event.record()
-    synchronize(device)
-    return statistics.median(a.elapsed_time(b) for a, b in itertools.pairwise(events))
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
 
 
 def profile(step: Callable[[], None]) -> None:

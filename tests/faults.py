@@ -86,8 +86,9 @@ FAULTS = [
     Fault(
         "the 20% are applied twice in training and once in evaluation",
         "model/translator.py",
-        "unfolded = [unfolding.unfolded_length(length) for length in lengths]",
-        "unfolded = [unfolding.unfolded_length(unfolding.unfolded_length(n) if self.training else n) for n in lengths]",
+        "unfolded_of = {length: unfolding.unfolded_length(length) for length in different}",
+        "twice = unfolding.unfolded_length if self.training else int\n"
+        "        unfolded_of = {length: unfolding.unfolded_length(twice(length)) for length in different}",
     ),
     Fault(
         "unknown characters become padding",

@@ -67,7 +67,7 @@ def test_describe_prints_a_table(run, name):
         (["describe"], "Missing argument 'RECIPE_OR_MODEL'"),
         (["describe", RECIPE, "--jsno"], "--jsno"),
         (["describe", RECIPE, "--set", "model.inner_chanels=3"], "did you mean model.inner_channels?"),
-        (["describe", str(ROOT)], "config.json: no such file"),
+        (["describe", str(ROOT)], "there is no config.json"),
         (["describe", str(Path(__file__))], "not TOML"),
         (["descibe", RECIPE], "No such command 'descibe'"),
     ],

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -22,6 +22,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+data_app = typer.Typer(help="Public corpora.", no_args_is_help=False)
+app.add_typer(data_app, name="data")
+
+Precision = Literal["float32", "bfloat16", "float64"]
+Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="cpu, cuda, ... [default: a GPU if there is one]")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model's folder or a run's.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as model.inner_channels=64."),
@@ -74,7 +81,7 @@ def version(
 def describe(
     model: Annotated[Path, typer.Argument(metavar="RECIPE_OR_MODEL", help="A recipe's file or a model's folder.")],
     overrides: Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say what a network is: parameters, receptive field, blocks, state, cost a character."""
     from bytenet.config import load_recipe
@@ -92,6 +99,97 @@ def describe(
         print(json.dumps(description))
     else:
         _print_description(str(model), description)
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe's file.")],
+    out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/ and the recipe's name]")] = None,
+    overrides: Overrides = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the run's last checkpoint.")] = False,
+    device: Device = None,
+) -> None:
+    """Train a model; its folder is then a model for every other command."""
+    from bytenet.config import load_recipe
+    from bytenet.training.trainer import train
+
+    run = out or Path("runs") / recipe.stem
+    outcome = train(load_recipe(recipe, overrides or ()), run, resume=resume, device=device)
+    step = outcome.progress.step
+    if outcome.stopped_by:
+        _say(f"stopped after step {step:,}; resume with: bytenet train {run / 'recipe.toml'} --out {run} --resume")
+        raise typer.Exit(128 + outcome.stopped_by)
+    best = outcome.progress.best_bits
+    _say(
+        f"done after step {step:,}" + (f", {best:.4f} bits a symbol at best in validation" if best else "") + f": {run}"
+    )
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    bits: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Bits a byte and a character of a text, or of a TSV's targets.")
+    ] = None,
+    exact: Annotated[
+        Path | None, typer.Option(metavar="FILE.tsv", help="The share of targets that greedy decoding writes exactly.")
+    ] = None,
+    chunk: Annotated[
+        int, typer.Option(min=1, help="How much of a text is read at once; the result is the same.")
+    ] = 65_536,
+    precision: Annotated[Precision | None, typer.Option(help="[default: that of the weights]")] = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a model on a file: exactly, with full context."""
+    import torch
+
+    from bytenet.evaluation.files import file_bits, file_exact
+    from bytenet.model import Translator
+    from bytenet.model_folder import load_model
+
+    if bits is None and exact is None:
+        raise ValueError("nothing to evaluate: --bits FILE or --exact FILE.tsv")
+    loaded, vocabularies = load_model(model, device=device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    result: dict[str, Any] = {}
+    if bits is not None:
+        dtype = getattr(torch, precision) if precision else None
+        result |= file_bits(loaded, vocabularies, bits, chunk=chunk, dtype=dtype)
+    if exact is not None:
+        if not isinstance(loaded, Translator):
+            raise ValueError(f"{model}: --exact is for translators, and this is a language model")
+        result |= file_exact(loaded, vocabularies, exact)
+    if as_json:
+        print(json.dumps(result))
+    else:
+        for name, value in result.items():
+            print(f"{name:<20} {value:.6g}" if isinstance(value, float) else f"{name:<20} {value}")
+
+
+@data_app.command("list")
+def list_data() -> None:
+    """Name the public corpora that can be fetched."""
+    from bytenet.data.corpora import CORPORA
+
+    for corpus in CORPORA.values():
+        print(f"{corpus.name:<14} {corpus.description}\n{'':<14} {corpus.licence}; {corpus.home}")
+
+
+@data_app.command("get")
+def get_data(
+    name: Annotated[str, typer.Argument(help="As `bytenet data list` has it.")],
+    out: Annotated[Path, typer.Option(help="The folder to put it into.")] = Path("data"),
+    home: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Fetch from a mirror.")] = None,
+) -> None:
+    """Fetch a public corpus; an interrupted fetch goes on where it stopped."""
+    from bytenet.data.corpora import get
+
+    for file in get(name, out, home=home):
+        print(file)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _print_description(name: str, description: dict[str, Any]) -> None:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from bytenet.data.config import DataConfig
 from bytenet.model import ModelConfig
+from bytenet.training.config import TrainingConfig
 
 T = TypeVar("T")
 
@@ -28,6 +30,10 @@ class Recipe:
     """What the run is for, in a sentence."""
     model: ModelConfig
     """The network; its `kind` says which other keys there are."""
+    data: DataConfig | None = None
+    """What it learns from; its `kind` says which other keys there are."""
+    training: TrainingConfig = TrainingConfig()
+    """How it learns."""
 
 
 def load_recipe(file: Path, overrides: Iterable[str] = ()) -> Recipe:
@@ -52,7 +58,7 @@ def save_recipe(recipe: Recipe, file: Path) -> None:
 def to_table(config: Any) -> dict[str, Any]:
     """A config as plain dictionaries, lists, strings and numbers: what TOML and JSON hold."""
     table: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
-    return table
+    return {key: value for key, value in table.items() if value is not None}
 
 
 class Reader:
@@ -106,6 +112,8 @@ class Reader:
                 raise self._error(path, f"must be one of {', '.join(map(_show, arguments))}, not {_show(value)}")
             return value
         if origin is tuple:
+            if isinstance(value, str) and arguments[0] is str:
+                value = [value]  # one file need not be a list
             if not isinstance(value, list):
                 raise self._error(path, f"must be a list, not {_show(value)}")
             return tuple(self.value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
@@ -117,7 +125,8 @@ class Reader:
 
     def _one_of(self, classes: tuple[Any, ...], value: Any, path: str) -> Any:
         """A union of configs is told apart by `kind`."""
-        kinds = {typing.get_args(typing.get_type_hints(cls)["kind"])[0]: cls for cls in classes}
+        configs = [cls for cls in classes if cls is not types.NoneType]
+        kinds = {typing.get_args(typing.get_type_hints(cls)["kind"])[0]: cls for cls in configs}
         kind = value.get("kind") if isinstance(value, Mapping) else None
         if kind is None:
             raise self._error(_join(path, "kind"), f"is missing: one of {', '.join(map(_show, kinds))}")

@@ -4,14 +4,15 @@
     vocabulary.json      one vocabulary a side
     model.safetensors    the weights; large ones in shards, with the usual model.safetensors.index.json
 
-Nothing is unpickled. A file that was cut short or changed is refused before it is used.
+A run's folder holds such folders, `best` and `last`, and stands for the best. Nothing is unpickled. A file that was cut
+short or changed is refused before it is used.
 """
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,24 @@ from bytenet.vocabulary import Vocabulary, vocabulary_from_json
 FORMAT = 1
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
+BEST, LAST = "best", "last"
 SHARD_BYTES = 2 * 1024**3
 
 
 def save_model(
-    model: Model, vocabularies: Sequence[Vocabulary], folder: Path, *, shard_bytes: int = SHARD_BYTES
+    model: Model,
+    vocabularies: Sequence[Vocabulary],
+    folder: Path,
+    *,
+    weights: Mapping[str, Tensor] | None = None,
+    shard_bytes: int = SHARD_BYTES,
+    also: Callable[[Path], None] = lambda folder: None,
+    keep: Path | None = None,
 ) -> None:
-    """Write a model's folder, whole or not at all; another model there is replaced, anything else is kept.
+    """Write a model's folder, whole or not at all; another model there is replaced, anything else is left alone.
 
-    `vocabularies` is one for a language model, source and target for a translator.
+    `vocabularies` is one for a language model, source and target for a translator. `weights` stand in for the model's
+    own, `also` writes further files into the folder, and a model that is replaced moves to `keep`.
     """
     _check_sizes(model.config, vocabularies)
     folder = folder.absolute()
@@ -45,23 +55,28 @@ def save_model(
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    _save_weights(model.state_dict(), partial, shard_bytes)
-    _write_json(partial / VOCABULARY, [vocabulary.to_json() for vocabulary in vocabularies])
-    content = {"format": FORMAT, "bytenet": __version__, "model": to_table(model.config)}
-    content["files"] = {file.name: _checksum(file) for file in sorted(partial.iterdir())}
-    _write_json(partial / CONFIG, content | {"checksum": _content_checksum(content)})
-    for file in partial.iterdir():
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
-    _replace(folder, partial)
+    try:
+        _save_weights(model.state_dict() if weights is None else weights, partial, shard_bytes)
+        _write_json(partial / VOCABULARY, [vocabulary.to_json() for vocabulary in vocabularies])
+        also(partial)
+        content = {"format": FORMAT, "bytenet": __version__, "model": to_table(model.config)}
+        content["files"] = {file.name: _checksum(file) for file in sorted(partial.iterdir())}
+        _write_json(partial / CONFIG, content | {"checksum": _content_checksum(content)})
+        for path in (*partial.iterdir(), partial):
+            _sync(path)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    _replace(folder, partial, keep)
 
 
 def load_model(folder: Path, *, device: torch.device | str = "cpu") -> tuple[Model, tuple[Vocabulary, ...]]:
-    """The model of a folder, ready to read, and its vocabularies; ValueError says what is wrong with a bad folder."""
-    content = _read_config(folder)
-    for name, checksum in content["files"].items():
-        if _checksum(_existing(folder / name)) != checksum:
-            raise ValueError(f"{folder / name}: cut short or altered: its checksum is not the one in {CONFIG}")
+    """The model of a folder, or the best of a run's folder, ready to read, and its vocabularies.
+
+    ValueError says what is wrong with a folder that is damaged or none.
+    """
+    folder = find_model(folder)
+    check_folder(folder)
     config = load_model_config(folder)
     vocabularies = tuple(_read_vocabularies(folder / VOCABULARY))
     try:
@@ -70,17 +85,37 @@ def load_model(folder: Path, *, device: torch.device | str = "cpu") -> tuple[Mod
         raise ValueError(f"{folder / VOCABULARY}: {error}") from None
     with torch.device("meta"):
         model = build(config)
-    weights = dict(_load_weights(folder, content["files"], device))
+    weights = load_weights(folder, device)
     _check_weights(model.state_dict(), weights, folder)
     model.load_state_dict(weights, assign=True)
     return model.eval(), vocabularies
 
 
 def load_model_config(folder: Path) -> ModelConfig:
-    """The network of a model's folder, without its weights."""
+    """The network of a model's folder, or of a run's, without its weights."""
+    folder = find_model(folder)
     content = _read_config(folder)
     config: ModelConfig = Reader(str(folder / CONFIG)).value(ModelConfig, content["model"], "model")
     return config
+
+
+def check_folder(folder: Path) -> dict[str, Any]:
+    """The content of the config, after every file has been seen to be as it was written."""
+    content = _read_config(folder)
+    for name, checksum in content["files"].items():
+        if _checksum(_existing(folder / name)) != checksum:
+            raise ValueError(f"{folder / name}: cut short or altered: its checksum is not the one in {CONFIG}")
+    return content
+
+
+def find_model(folder: Path) -> Path:
+    """The folder itself, or in a run's folder the model that validated best, or the last one."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
+    for candidate in (folder, folder / BEST, folder / LAST):
+        if is_model_folder(candidate):
+            return candidate
+    raise ValueError(f"{folder}: neither a model's folder nor a run's: there is no {CONFIG}")
 
 
 def is_model_folder(path: Path) -> bool:
@@ -140,13 +175,16 @@ def _shards(weights: Mapping[str, Tensor], shard_bytes: int) -> Iterator[dict[st
     yield shard
 
 
-def _load_weights(folder: Path, names: Iterable[str], device: torch.device | str) -> Iterator[tuple[str, Tensor]]:
-    for name in names:
-        if name.endswith(".safetensors"):
+def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    """The tensors of a model's folder, from one file or all shards."""
+    weights: dict[str, Tensor] = {}
+    for name in _read_config(folder)["files"]:
+        if name.startswith("model") and name.endswith(".safetensors"):
             try:
-                yield from load_file(folder / name, device=str(device)).items()
+                weights |= load_file(folder / name, device=str(device))
             except SafetensorError as error:
                 raise ValueError(f"{folder / name}: not a safetensors file: {error}") from None
+    return weights
 
 
 def _check_weights(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], folder: Path) -> None:
@@ -186,13 +224,22 @@ def _content_checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _replace(folder: Path, new: Path) -> None:
+def _replace(folder: Path, new: Path, keep: Path | None) -> None:
     """Put the new folder in the old one's place; a crash in between leaves at least one of the two."""
+    old = keep or folder.with_name(f".{folder.name}.old")
     if folder.exists():
-        old = folder.with_name(f".{folder.name}.old")
         shutil.rmtree(old, ignore_errors=True)
         folder.rename(old)
-        new.rename(folder)
-        shutil.rmtree(old)
-    else:
-        new.rename(folder)
+    new.rename(folder)
+    _sync(folder.parent)
+    if not keep:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -48,6 +48,10 @@ class UnfoldingConfig:
         exact = self.a * self.padded_length(length) + self.b
         return math.ceil(exact - 1e-6)  # 1.2 · 350 is 420, and not a rounding error more
 
+    def read_length(self, length: int) -> int:
+        """The positions that the encoder reads of it: with a < 1, more than it keeps."""
+        return max(self.padded_length(length), self.unfolded_length(length))
+
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorConfig:
@@ -119,9 +123,10 @@ class Translator(nn.Module):
 
         With a < 1 a representation is shorter than its padded source; the encoder still reads all of that.
         """
-        unfolding = self.config.unfolding
-        unfolded = [unfolding.unfolded_length(length) for length in lengths]
-        read = [max(unfolding.padded_length(n), m) for n, m in zip(lengths, unfolded, strict=True)]
+        unfolding, different = self.config.unfolding, set(lengths)
+        unfolded_of = {length: unfolding.unfolded_length(length) for length in different}
+        read_of = {length: unfolding.read_length(length) for length in different}
+        unfolded, read = [unfolded_of[length] for length in lengths], [read_of[length] for length in lengths]
         longest = max(read, default=0)
         source = F.pad(source[:, :longest], (0, max(0, longest - source.shape[1])), value=PAD)
         representation: Tensor = self.encoder(source, inside(read, longest, source.device), dtype)

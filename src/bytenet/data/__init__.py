@@ -1,0 +1,1 @@
+"""Corpora, sentence pairs, batches."""

@@ -1,0 +1,282 @@
+"""Corpora encoded once into memory-mapped arrays beside the run, in bounded memory.
+
+cache/train.tokens                           a language model's text
+cache/train.source, .target, .lengths        a translator's pairs, one after the other
+cache/corpus.json                            what they were made from; written last: it says that the rest is whole
+"""
+
+import dataclasses
+import itertools
+import json
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bytenet.data.config import DataConfig, DigitsConfig, PairsConfig, TextConfig
+from bytenet.data.digits import write_digits
+from bytenet.data.pairs import Pair, PairFiles, PairFilter
+from bytenet.data.reading import read_chunks, read_text
+from bytenet.vocabulary import Bytes, Characters, Vocabulary, VocabularyConfig, vocabulary_from_json
+
+FORMAT = 1
+MANIFEST = "corpus.json"
+Advance = Callable[[int], None]
+"""Told how many more characters (or bytes) were encoded."""
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """A text as ids: (N,), on disk until it is read or moved."""
+
+    tokens: Tensor
+
+    def to(self, device: torch.device) -> "EncodedText":
+        return EncodedText(self.tokens.to(device))
+
+    def head(self, symbols: int) -> "EncodedText":
+        """The first so many symbols; 0 for all."""
+        return EncodedText(self.tokens[:symbols]) if symbols else self
+
+    @property
+    def nbytes(self) -> int:
+        return self.tokens.nbytes
+
+
+@dataclass(frozen=True)
+class EncodedPairs:
+    """Pairs as ids, one after the other: sources (N,), targets (M,), and for each pair (P,) its two lengths."""
+
+    source: Tensor
+    target: Tensor
+    source_lengths: npt.NDArray[np.int64]
+    target_lengths: npt.NDArray[np.int64]
+
+    def to(self, device: torch.device) -> "EncodedPairs":
+        return EncodedPairs(self.source.to(device), self.target.to(device), self.source_lengths, self.target_lengths)
+
+    def head(self, symbols: int) -> "EncodedPairs":
+        """The first pairs, of so many symbols at the most, but at least one; 0 for all."""
+        if not symbols:
+            return self
+        pairs = max(1, int(((self.source_lengths + self.target_lengths).cumsum() <= symbols).sum()))
+        sources, targets = self.source_lengths[:pairs], self.target_lengths[:pairs]
+        return EncodedPairs(self.source[: sources.sum()], self.target[: targets.sum()], sources, targets)
+
+    @property
+    def nbytes(self) -> int:
+        return self.source.nbytes + self.target.nbytes
+
+
+@dataclass(frozen=True)
+class EncodedCorpus:
+    """What a run learns from and validates on."""
+
+    vocabularies: tuple[Vocabulary, ...]
+    train: EncodedText | EncodedPairs
+    validation: EncodedText | EncodedPairs
+    notes: tuple[str, ...]
+    """What was found and what was dropped, a line each."""
+
+
+def encode_corpus(
+    config: DataConfig, vocabularies: Sequence[VocabularyConfig], folder: Path, advance: Advance = lambda count: None
+) -> EncodedCorpus:
+    """Encode the files of a config into a folder, unless that has been done; changed files are encoded again."""
+    made_from = _made_from(config, vocabularies)
+    if not _is_made_from(folder, made_from):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        match config:
+            case TextConfig():
+                manifest = _encode_text(config, vocabularies[0], folder, advance)
+            case PairsConfig():
+                manifest = _encode_pairs(config, vocabularies, folder, advance)
+            case DigitsConfig():
+                manifest = _encode_pairs(_write_digits(config, folder), vocabularies, folder, advance)
+        (folder / MANIFEST).write_text(json.dumps(made_from | manifest), encoding="ascii")
+    return _open(folder)
+
+
+def _made_from(config: DataConfig, vocabularies: Sequence[VocabularyConfig]) -> dict[str, Any]:
+    """Configs and files; a file that is touched or grows makes a difference."""
+    match config:
+        case TextConfig():
+            files = [Path(name) for name in config.train + config.validation]
+        case PairsConfig():
+            files = [*config.train_files.all, *config.validation_files.all]
+        case DigitsConfig():
+            files = []
+    stats = {str(file): [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
+    configs = [dataclasses.asdict(c) for c in (config, *vocabularies)]
+    made_from: dict[str, Any] = json.loads(json.dumps({"format": FORMAT, "configs": configs, "files": stats}))
+    return made_from
+
+
+def _is_made_from(folder: Path, made_from: dict[str, Any]) -> bool:
+    file = folder / MANIFEST
+    return file.is_file() and json.loads(file.read_text()).items() >= made_from.items()
+
+
+def _open(folder: Path) -> EncodedCorpus:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    vocabularies = tuple(vocabulary_from_json(value) for value in manifest["vocabularies"])
+    train, validation = (_open_split(folder, name, vocabularies) for name in ("train", "validation"))
+    return EncodedCorpus(vocabularies, train, validation, tuple(manifest["notes"]))
+
+
+def _open_split(folder: Path, name: str, vocabularies: Sequence[Vocabulary]) -> EncodedText | EncodedPairs:
+    if len(vocabularies) == 1:
+        return EncodedText(_map(folder / f"{name}.tokens", vocabularies[0]))
+    source, target = (
+        _map(folder / f"{name}.{side}", vocabulary)
+        for side, vocabulary in zip(("source", "target"), vocabularies, strict=True)
+    )
+    lengths = np.fromfile(folder / f"{name}.lengths", dtype=np.int64).reshape(-1, 2)
+    return EncodedPairs(source, target, lengths[:, 0].copy(), lengths[:, 1].copy())
+
+
+def _map(file: Path, vocabulary: Vocabulary) -> Tensor:
+    dtype = _dtype(vocabulary)
+    if file.stat().st_size == 0:  # cannot be mapped
+        return torch.from_numpy(np.empty(0, dtype=dtype))
+    return torch.from_numpy(np.memmap(file, dtype=dtype, mode="c"))  # "c": never written back
+
+
+def _dtype(vocabulary: Vocabulary) -> npt.DTypeLike:
+    """The smallest that torch can index with after a cast."""
+    size = len(vocabulary)
+    return np.uint8 if size <= 256 else np.int16 if size <= 32768 else np.int32
+
+
+def _encode_text(config: TextConfig, vocabulary: VocabularyConfig, folder: Path, advance: Advance) -> dict[str, Any]:
+    made = _text_vocabulary(config.train, vocabulary)
+    counts = {
+        "train": _write_text(config.train, made, folder / "train.tokens", advance),
+        "validation": _write_text(config.validation, made, folder / "validation.tokens", advance),
+    }
+    if not config.validation:
+        counts["validation"] = _hold_out(folder, counts["train"], config.held_out, _dtype(made))
+        counts["train"] -= counts["validation"]
+    needed = config.window
+    if counts["train"] < needed:
+        raise ValueError(f"{config.train[0]}: {counts['train']:,} symbols to learn from, but a window has {needed:,}")
+    unit = "bytes" if isinstance(made, Bytes) else "characters"
+    notes = [f"{name}: {count:,} {unit}" for name, count in counts.items()]
+    return {"vocabularies": [made.to_json()], "notes": notes}
+
+
+def _hold_out(folder: Path, total: int, share: float, dtype: npt.DTypeLike) -> int:
+    """Move the end of the training text to the validation text."""
+    count = max(1, int(total * share)) if total > 1 else 0
+    size = count * np.dtype(dtype).itemsize
+    with (folder / "train.tokens").open("r+b") as train, (folder / "validation.tokens").open("wb") as validation:
+        train.seek(-size, 2)
+        start = train.tell()
+        shutil.copyfileobj(train, validation)
+        train.truncate(start)
+    return count
+
+
+def _write_text(names: Iterable[str], vocabulary: Vocabulary, file: Path, advance: Advance) -> int:
+    """Encode files into one; returns how many symbols they have."""
+    count, dtype = 0, _dtype(vocabulary)
+    with file.open("wb") as out:
+        for part in _parts(names, vocabulary):
+            tokens = vocabulary.encode_array(part)  # type: ignore[arg-type]
+            tokens.astype(dtype).tofile(out)
+            count += len(tokens)
+            advance(len(tokens))
+    return count
+
+
+def _parts(names: Iterable[str], vocabulary: Vocabulary | type[Vocabulary]) -> Iterator[str | bytes]:
+    bytewise = isinstance(vocabulary, Bytes) or vocabulary is Bytes
+    for name in names:
+        yield from read_chunks(Path(name)) if bytewise else read_text(Path(name))
+
+
+def _text_vocabulary(names: Sequence[str], config: VocabularyConfig) -> Vocabulary:
+    kind = Bytes if config.kind == "bytes" else Characters
+    return _make_vocabulary(_parts(names, kind), config)
+
+
+def _make_vocabulary(texts: Iterable[Any], config: VocabularyConfig) -> Vocabulary:
+    match config.kind:
+        case "bytes":
+            return Bytes.from_corpus(texts, config.symbols)
+        case "characters":
+            return Characters.from_corpus(texts, config.symbols)
+
+
+def _write_digits(config: DigitsConfig, folder: Path) -> PairsConfig:
+    train, validation = folder / "train.tsv", folder / "validation.tsv"
+    write_digits(config, train, validation)
+    return PairsConfig(train=(str(train),), validation=(str(validation),), max_length=0)
+
+
+def _encode_pairs(
+    config: PairsConfig, vocabularies: Sequence[VocabularyConfig], folder: Path, advance: Advance
+) -> dict[str, Any]:
+    made = [
+        _make_vocabulary(_one_side(config.train_files, side), vocabulary)
+        for side, vocabulary in zip(("source", "target"), vocabularies, strict=True)
+    ]
+    limits = {"max_length": config.max_length, "max_ratio": config.max_ratio}
+    filters = {"train": PairFilter(**limits), "validation": PairFilter(**limits)}  # type: ignore[arg-type]
+    with PairWriter(folder, "train", made) as train, PairWriter(folder, "validation", made) as validation:
+        for pair in config.train_files.read():
+            held_out = not config.validation_files.all and _is_held_out(pair.source, config.held_out)
+            (validation if held_out else train).write(pair, filters["validation" if held_out else "train"], advance)
+        for pair in config.validation_files.read():
+            validation.write(pair, filters["validation"], advance)
+    if not filters["train"].kept:
+        raise ValueError(f"{config.train_files.all[0]}: no pair to learn from is left; {filters['train'].report()}")
+    notes = []
+    for name, filter_ in filters.items():
+        notes += [f"{name}: {filter_.kept:,} pairs", *(f"{name}: {line}" for line in filter_.report())]
+    return {"vocabularies": [vocabulary.to_json() for vocabulary in made], "notes": notes}
+
+
+def _one_side(files: PairFiles, side: str) -> Iterator[str]:
+    """The sources or the targets, many joined at a time: characters are counted faster so."""
+    sentences = (getattr(pair, side) for pair in files.read())
+    while batch := list(itertools.islice(sentences, 1000)):
+        yield "".join(batch)
+
+
+def _is_held_out(source: str, share: float) -> bool:
+    """By the source, so that all translations of a sentence stand on one side."""
+    return zlib.crc32(source.encode("utf-8", "surrogatepass")) < share * 2**32
+
+
+class PairWriter:
+    """Writes the pairs that a filter keeps as three files: sources, targets, lengths."""
+
+    def __init__(self, folder: Path, name: str, vocabularies: Sequence[Vocabulary]) -> None:
+        self.vocabularies = vocabularies
+        self.files: list[BinaryIO] = [
+            (folder / f"{name}.{part}").open("wb") for part in ("source", "target", "lengths")
+        ]
+
+    def __enter__(self) -> "PairWriter":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for file in self.files:
+            file.close()
+
+    def write(self, pair: Pair, filter_: PairFilter, advance: Advance) -> None:
+        sides = [v.encode_array(text) for v, text in zip(self.vocabularies, (pair.source, pair.target), strict=True)]
+        advance(len(sides[0]) + len(sides[1]))
+        if filter_.keeps(sides[0], sides[1], pair.place):
+            for file, vocabulary, tokens in zip(self.files, self.vocabularies, sides, strict=False):
+                file.write(tokens.astype(_dtype(vocabulary)).tobytes())
+            self.files[2].write(np.array([len(tokens) for tokens in sides], dtype=np.int64).tobytes())

@@ -1,0 +1,1 @@
+"""Writing text with a model, one character a step at constant cost."""

@@ -1,0 +1,1 @@
+"""Numbers that can be quoted: bits a character, exact over whole files."""

@@ -1,0 +1,141 @@
+"""Numbers about a user's files, each with its signature: what, data, context, parameters, version."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bytenet import __version__
+from bytenet.data.batches import PairBatches
+from bytenet.data.encoding import EncodedPairs
+from bytenet.data.pairs import Pair, read_tsv
+from bytenet.data.reading import read_chunks, read_text
+from bytenet.decoding.greedy import greedy
+from bytenet.describe import count_parameters
+from bytenet.evaluation.bits import BATCH_POSITIONS, Bits, pair_bits, text_bits
+from bytenet.model import LanguageModel, Model, Translator
+from bytenet.vocabulary import END, UNKNOWN, Bytes, Vocabulary
+
+CHUNK = 65_536
+PAIRS_AT_ONCE = 20_000
+
+
+@dataclass
+class Counts:
+    """Of the text that was read."""
+
+    symbols: int = 0
+    bytes: int = 0
+    characters: int = 0
+    unknown: int = 0
+
+
+def file_bits(
+    model: Model,
+    vocabularies: Sequence[Vocabulary],
+    file: Path,
+    *,
+    chunk: int = CHUNK,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Any]:
+    """Bits a byte and a character of a text, or of the targets of a TSV file given their sources."""
+    counts = Counts()
+    if isinstance(model, LanguageModel):
+        bits = text_bits(model, encoded_parts(file, vocabularies[0], chunk, counts), dtype=dtype)
+    else:
+        bits = pairs_file_bits(model, vocabularies, file, counts, dtype)
+    if not bits.symbols:
+        raise ValueError(f"{file}: empty")
+    context = "full" if isinstance(model, LanguageModel) else "source and target, END counted"
+    return {
+        "bits_per_byte": bits.total / counts.bytes,
+        "bits_per_character": bits.total / counts.characters,
+        "bits": bits.total,
+        "bytes": counts.bytes,
+        "characters": counts.characters,
+        "unknown": counts.unknown,
+        "signature": signature("bits", model, file, context=context, unknown=counts.unknown, precision=dtype),
+    }
+
+
+def signature(what: str, model: Model, file: Path, **details: object) -> str:
+    facts = {"data": file.name, **details, "parameters": count_parameters(model), "bytenet": __version__}
+    known = {name: str(fact).removeprefix("torch.") for name, fact in facts.items() if fact is not None}
+    return "|".join([what, *(f"{name}:{fact}" for name, fact in known.items())])
+
+
+def encoded_parts(file: Path, vocabulary: Vocabulary, chunk: int, counts: Counts) -> Iterator[Tensor]:
+    """The ids of a file in parts; counts what passes."""
+    if isinstance(vocabulary, Bytes):
+        for data in read_chunks(file, chunk):
+            counts.bytes += len(data)
+            values = np.frombuffer(data, dtype=np.uint8)
+            counts.characters += int((values & 0xC0 != 0x80).sum())  # all but the later bytes of a character
+            yield _counted(vocabulary.encode_array(data), vocabulary, counts)
+    else:
+        for text in read_text(file, chunk):
+            counts.bytes += len(text.encode("utf-8"))
+            counts.characters += len(text)
+            yield _counted(vocabulary.encode_array(text), vocabulary, counts)
+
+
+def _counted(tokens: np.ndarray[Any, np.dtype[np.int32]], vocabulary: Vocabulary, counts: Counts) -> Tensor:
+    counts.symbols += len(tokens)
+    if len(vocabulary) != len(Bytes()):
+        counts.unknown += int((tokens == UNKNOWN).sum())
+    return torch.from_numpy(tokens)
+
+
+def pairs_file_bits(
+    model: Translator, vocabularies: Sequence[Vocabulary], file: Path, counts: Counts, dtype: torch.dtype | None
+) -> Bits:
+    total = Bits(0.0, 0)
+    device = next(model.parameters()).device
+    for pairs in encoded_pairs(file, vocabularies):
+        for pair in pairs.texts:
+            counts.bytes += len(pair.target.encode("utf-8")) + 1
+            counts.characters += len(pair.target) + 1
+        _counted(pairs.encoded.target.numpy(), vocabularies[1], counts)
+        bits = pair_bits(model, pairs.encoded.to(device), dtype=dtype)
+        total = Bits(total.total + bits.total, total.symbols + bits.symbols)
+    return total
+
+
+@dataclass(frozen=True)
+class PairsPart:
+    texts: list[Pair]
+    encoded: EncodedPairs
+
+
+def encoded_pairs(file: Path, vocabularies: Sequence[Vocabulary]) -> Iterator[PairsPart]:
+    """The pairs of a TSV file, so many at once."""
+    pairs = read_tsv(file)
+    while part := list(islice(pairs, PAIRS_AT_ONCE)):
+        sources = [vocabularies[0].encode_array(pair.source) for pair in part]
+        targets = [vocabularies[1].encode_array(pair.target) for pair in part]
+        lengths = [np.array([len(ids) for ids in side], dtype=np.int64) for side in (sources, targets)]
+        ids = [torch.from_numpy(np.concatenate(side)) for side in (sources, targets)]
+        yield PairsPart(part, EncodedPairs(ids[0], ids[1], lengths[0], lengths[1]))
+
+
+def file_exact(model: Translator, vocabularies: Sequence[Vocabulary], file: Path) -> dict[str, Any]:
+    """The share of targets that greedy decoding writes to the letter."""
+    right = total = 0
+    device = next(model.parameters()).device
+    for part in encoded_pairs(file, vocabularies):
+        batches = PairBatches(part.encoded, model.config.unfolding, batch_positions=BATCH_POSITIONS, seed=0)
+        for step in range(batches.steps_per_epoch):
+            batch = batches.batch(step).to(device)
+            assert batch.source is not None
+            wanted = [row[: row.index(END)] for row in batch.targets.tolist()]
+            written = greedy(model, batch.source, batch.source_lengths, batch.targets.shape[1] + 1)
+            right += sum(a == b for a, b in zip(written, wanted, strict=True))
+            total += len(wanted)
+    if not total:
+        raise ValueError(f"{file}: empty")
+    return {"exact": right / total, "pairs": total, "signature": signature("exact", model, file, decoding="greedy")}

@@ -1,0 +1,1 @@
+"""From a corpus to a trained model: objective, optimisers, checkpoints, the loop."""

@@ -1,0 +1,98 @@
+"""Adam, AdamW and Muon, and the schedule of their rates."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, AdamW, Optimizer
+
+from bytenet.model.blocks import Stack
+from bytenet.training.config import TrainingConfig
+
+
+def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer]:
+    """One for all parameters, or Muon for the blocks' matrices and AdamW for the rest."""
+    fused = next(model.parameters()).device.type == "cuda"
+    options = {"lr": config.learning_rate, "weight_decay": config.weight_decay, "fused": fused}
+    match config.optimizer:
+        case "adam":
+            return [Adam(model.parameters(), **options)]  # type: ignore[arg-type]
+        case "adamw":
+            return [AdamW(model.parameters(), **options)]  # type: ignore[arg-type]
+        case "muon":
+            matrices = [
+                p for stack in model.modules() if isinstance(stack, Stack) for p in stack.parameters() if p.ndim == 2
+            ]
+            chosen = set(map(id, matrices))
+            rest = [p for p in model.parameters() if id(p) not in chosen]
+            muon = Muon(matrices, lr=config.matrix_learning_rate, weight_decay=config.weight_decay)
+            return [muon, AdamW(rest, **options)]  # type: ignore[arg-type]
+
+
+def rate_factor(config: TrainingConfig, progress: float) -> float:
+    """The share of the highest rate when `progress` (0 to 1) of the run is done."""
+    if progress < config.warmup:
+        return progress / config.warmup
+    left = 1 - min(1.0, (progress - config.warmup) / (1 - config.warmup))
+    match config.schedule:
+        case "constant":
+            return 1.0
+        case "linear":
+            return left
+        case "cosine":
+            return 0.5 - 0.5 * math.cos(math.pi * left)
+
+
+class Muon(Optimizer):
+    """Momentum whose singular values are all brought near 1 before it is applied (Jordan et al., 2024).
+
+    Matrices of one shape are treated at once, so that many small ones cost a few large products.
+    """
+
+    def __init__(
+        self, parameters: Iterable[Tensor], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0
+    ) -> None:
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            by_shape: defaultdict[torch.Size, list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape[parameter.shape].append(parameter)
+            for parameters in by_shape.values():
+                self._update(parameters, group)
+
+    def _update(self, parameters: list[Tensor], group: dict[str, float]) -> None:
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        momenta = [self._momentum(parameter) for parameter in parameters]
+        torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+        ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
+        updates = orthogonalize(torch.stack(ahead))  # (number, rows, columns)
+        rows, columns = parameters[0].shape
+        size = 0.2 * math.sqrt(max(rows, columns))  # makes the update's root mean square that of AdamW, about 0.2
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_add_(parameters, list(updates.to(parameters[0].dtype).unbind()), alpha=-group["lr"] * size)
+
+    def _momentum(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum: Tensor = state["momentum"]
+        return momentum
+
+
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """(number, rows, columns) -> the same with singular values between about 0.7 and 1.2: five Newton-Schulz steps."""
+    x = matrices.bfloat16() if matrices.is_cuda else matrices.float()
+    tall = x.shape[-2] > x.shape[-1]
+    x = x.mT if tall else x
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(5):
+        gram = x @ x.mT
+        # the polynomial 3.4445 s - 4.7750 s³ + 2.0315 s⁵ of each singular value s, Jordan's coefficients
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return torch.transpose(x, -2, -1) if tall else x

@@ -1,0 +1,75 @@
+"""Before the first step: the run's folder, the corpus, the vocabularies."""
+
+import dataclasses
+from pathlib import Path
+
+from bytenet.config import Recipe, load_recipe, save_recipe
+from bytenet.data.config import TextConfig
+from bytenet.data.encoding import EncodedCorpus, encode_corpus
+from bytenet.model import LanguageModelConfig, ModelConfig
+from bytenet.training.distributed import Ranks
+from bytenet.training.metrics import Talk
+from bytenet.vocabulary import Vocabulary
+
+RECIPE, CACHE = "recipe.toml", "cache"
+MAY_CHANGE = {"steps", "minutes", "evaluate_every", "validation_characters", "save_every", "log_every", "tensorboard"}
+"""Keys of [training] that a resumed run may have anew; a schedule that falls takes another course with them."""
+
+
+def prepare_folder(recipe: Recipe, run: Path, *, resume: bool) -> None:
+    """Write the recipe down; refuse to overwrite a run, or to go on with another recipe than it began with."""
+    file = run / RECIPE
+    if resume:
+        if not file.exists():
+            raise ValueError(f"{run}: there is no run to resume")
+        check_same(recipe, load_recipe(file), file)
+    elif run.exists() and (not run.is_dir() or any(run.iterdir())):
+        raise ValueError(f"{run}: exists; --resume goes on with a run, another --out begins a new one")
+    run.mkdir(parents=True, exist_ok=True)
+    save_recipe(recipe, file)
+
+
+def check_same(recipe: Recipe, begun: Recipe, file: Path) -> None:
+    for part in ("model", "data", "training"):
+        new, old = (dataclasses.asdict(getattr(r, part)) if getattr(r, part) else {} for r in (recipe, begun))
+        for key in new.keys() | old.keys():
+            if new.get(key) != old.get(key) and not (part == "training" and key in MAY_CHANGE):
+                raise ValueError(f"{file}: {part}.{key} was {old.get(key)!r} when the run began, not {new.get(key)!r}")
+
+
+def open_corpus(recipe: Recipe, run: Path, ranks: Ranks, talk: Talk) -> EncodedCorpus:
+    """The encoded corpus; the first process encodes, the others wait for it."""
+    if recipe.data is None:
+        raise ValueError("the recipe has no [data]: --set data.kind=text --set data.train=FILE names some")
+    if (len(recipe.model.vocabulary_configs) == 1) != isinstance(recipe.data, TextConfig):
+        raise ValueError(f'data.kind = "{recipe.data.kind}" does not go with model.kind = "{recipe.model.kind}"')
+    if ranks.is_first:
+        with talk.bar("encoding", total=None):
+            counter = Counter(talk)
+            corpus = encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE, counter.advance)
+        for note in corpus.notes:
+            talk.say(note)
+    ranks.wait()
+    return encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE)
+
+
+class Counter:
+    """Says how much is encoded."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk, self.count = talk, 0
+
+    def advance(self, more: int) -> None:
+        self.count += more
+        self.talk.update(self.count, f"encoded {self.count:,} symbols")
+
+
+def fit_vocabularies(config: ModelConfig, vocabularies: tuple[Vocabulary, ...]) -> ModelConfig:
+    """A corpus may have fewer symbols than a recipe allows; the model has as many as the corpus."""
+    fitted = [
+        dataclasses.replace(asked, symbols=len(vocabulary.symbols))
+        for asked, vocabulary in zip(config.vocabulary_configs, vocabularies, strict=True)
+    ]
+    if isinstance(config, LanguageModelConfig):
+        return dataclasses.replace(config, vocabulary=fitted[0])
+    return dataclasses.replace(config, source_vocabulary=fitted[0], target_vocabulary=fitted[1])
