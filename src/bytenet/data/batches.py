@@ -94,11 +94,11 @@ class PairBatches:
 
     def share_of_padding(self) -> float:
         """Of all positions, encoder's and decoder's, how many hold no character."""
-        unfolded = np.vectorize(self.unfolding.unfolded_length, otypes=[np.int64])
-        targets = [self.padded_targets[rows].max() * len(rows) for rows in self.order(0)]
-        positions = sum(targets) + sum(unfolded(self.pairs.source_lengths))
-        characters = self.pairs.source_lengths.sum() + self.pairs.target_lengths.sum()
-        return float(1 - characters / positions)
+        lengths, counts = np.unique(self.padded_sources, return_counts=True)
+        sources = sum(self.unfolding.read_length(int(n)) * int(count) for n, count in zip(lengths, counts, strict=True))
+        targets = sum(int(self.padded_targets[rows].max()) * len(rows) for rows in self.order(0))
+        characters = int(self.pairs.source_lengths.sum() + self.pairs.target_lengths.sum())
+        return 1 - characters / (sources + targets)
 
     def _batch(self, rows: Indices, num_targets: int, *, learn: bool = True) -> Batch:
         source_lengths, target_lengths = self.pairs.source_lengths[rows], self.pairs.target_lengths[rows]
@@ -143,7 +143,7 @@ class PairBatches:
         return steps
 
     def _rows_within_budget(self, source_length: int, target_length: int) -> int:
-        positions = self.unfolding.unfolded_length(source_length) + target_length
+        positions = self.unfolding.read_length(source_length) + target_length
         return max(1, self.batch_positions // positions)
 
 
@@ -163,6 +163,8 @@ def gather(tokens: Tensor, starts: Indices, lengths: Sequence[int] | Indices, wi
     starts_there, lengths_there = to_device(places, tokens.device)[..., None]  # (B, 1) each
     offsets = torch.arange(width, device=tokens.device)
     inside = offsets < lengths_there
+    if not len(tokens):  # all rows are empty: there is nothing that an index could point to
+        return torch.full(inside.shape, PAD, device=tokens.device)
     index = torch.where(inside, starts_there + offsets, 0)
     return torch.where(inside, tokens[index].long(), PAD)
 

@@ -101,7 +101,9 @@ def encode_corpus(
                 manifest = _encode_pairs(config, vocabularies, folder, advance)
             case DigitsConfig():
                 manifest = _encode_pairs(_write_digits(config, folder), vocabularies, folder, advance)
-        (folder / MANIFEST).write_text(json.dumps(made_from | manifest), encoding="ascii")
+        partial = folder / f"{MANIFEST}.partial"
+        partial.write_text(json.dumps(made_from | manifest), encoding="ascii")
+        partial.rename(folder / MANIFEST)
     return _open(folder)
 
 
@@ -238,7 +240,8 @@ def _encode_pairs(
         for pair in config.validation_files.read():
             validation.write(pair, filters["validation"], advance)
     if not filters["train"].kept:
-        raise ValueError(f"{config.train_files.all[0]}: no pair to learn from is left; {filters['train'].report()}")
+        nothing_left = f"{config.train_files.all[0]}: no pair to learn from is left"
+        raise ValueError("; ".join([nothing_left, *filters["train"].report()]))
     notes = []
     for name, filter_ in filters.items():
         notes += [f"{name}: {filter_.kept:,} pairs", *(f"{name}: {line}" for line in filter_.report())]

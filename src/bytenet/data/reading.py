@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -26,7 +27,7 @@ def read_chunks(file: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
         try:
             while chunk := opened.read(size):
                 yield chunk
-        except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
             raise ValueError(f"{file}: cut short or not a {file.suffix} file ({error})") from None
 
 

@@ -1,5 +1,6 @@
 """Numbers about a user's files, each with its signature: what, data, context, parameters, version."""
 
+import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,7 +20,7 @@ from bytenet.decoding.greedy import greedy
 from bytenet.describe import count_parameters
 from bytenet.evaluation.bits import BATCH_POSITIONS, Bits, pair_bits, text_bits
 from bytenet.model import LanguageModel, Model, Translator
-from bytenet.vocabulary import END, UNKNOWN, Bytes, Vocabulary
+from bytenet.vocabulary import END, NUM_BYTES, UNKNOWN, Bytes, Vocabulary
 
 CHUNK = 65_536
 PAIRS_AT_ONCE = 20_000
@@ -70,13 +71,14 @@ def signature(what: str, model: Model, file: Path, **details: object) -> str:
 
 
 def encoded_parts(file: Path, vocabulary: Vocabulary, chunk: int, counts: Counts) -> Iterator[Tensor]:
-    """The ids of a file in parts; counts what passes."""
+    """The ids of a file in parts; counts what passes. What is not UTF-8 counts as the U+FFFD that stands for it."""
     if isinstance(vocabulary, Bytes):
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for data in read_chunks(file, chunk):
             counts.bytes += len(data)
-            values = np.frombuffer(data, dtype=np.uint8)
-            counts.characters += int((values & 0xC0 != 0x80).sum())  # all but the later bytes of a character
+            counts.characters += len(decoder.decode(data))
             yield _counted(vocabulary.encode_array(data), vocabulary, counts)
+        counts.characters += len(decoder.decode(b"", final=True))
     else:
         for text in read_text(file, chunk):
             counts.bytes += len(text.encode("utf-8"))
@@ -86,7 +88,8 @@ def encoded_parts(file: Path, vocabulary: Vocabulary, chunk: int, counts: Counts
 
 def _counted(tokens: np.ndarray[Any, np.dtype[np.int32]], vocabulary: Vocabulary, counts: Counts) -> Tensor:
     counts.symbols += len(tokens)
-    if len(vocabulary) != len(Bytes()):
+    covers_all = isinstance(vocabulary, Bytes) and len(vocabulary.symbols) == NUM_BYTES
+    if not covers_all:
         counts.unknown += int((tokens == UNKNOWN).sum())
     return torch.from_numpy(tokens)
 

@@ -1,10 +1,11 @@
 """One process or many: `torchrun` starts them, and the same loop runs in each."""
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -13,6 +14,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from bytenet.model.blocks import Block
+from bytenet.model.decoder import Decoder
+from bytenet.model.encoder import Encoder
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,11 @@ def connect(device: torch.device) -> Iterator[Ranks]:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield Ranks(distributed.get_rank(), distributed.get_world_size(), device)
-    finally:
-        distributed.destroy_process_group()
+    ranks = Ranks(distributed.get_rank(), distributed.get_world_size(), device)
+    yield ranks
+    ranks.wait()  # the first one may still be writing; after an error, the others are ended by torchrun
+    gc.collect()  # a data-parallel wrapper that outlives its group can hang in the end
+    distributed.destroy_process_group()
 
 
 def parallel(objective: nn.Module, ranks: Ranks, *, shard: bool) -> nn.Module:
@@ -59,17 +63,21 @@ def parallel(objective: nn.Module, ranks: Ranks, *, shard: bool) -> nn.Module:
     if ranks.num_ranks == 1:
         return objective
     if shard:
-        for part in objective.modules():
-            if isinstance(part, Block):
-                fully_shard(part)
-        return cast(nn.Module, fully_shard(objective))
+        for kinds in (Block, Encoder | Decoder):  # from the inside out
+            for part in objective.modules():
+                if isinstance(part, kinds):
+                    fully_shard(part)
+        return objective
     return DistributedDataParallel(objective)
 
 
 def gradients_wait(objective: nn.Module, *, wait: bool) -> AbstractContextManager[Any]:
     """While a step goes over its parts: leave the averaging to the last of them."""
-    if isinstance(objective, FSDPModule):
-        objective.set_requires_gradient_sync(not wait)
+    if not distributed.is_initialized():
+        return nullcontext()
+    for part in objective.modules():
+        if isinstance(part, FSDPModule):
+            part.set_requires_gradient_sync(not wait, recurse=False)
     if wait and isinstance(objective, DistributedDataParallel):
         return objective.no_sync()
     return nullcontext()

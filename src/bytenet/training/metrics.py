@@ -68,7 +68,7 @@ def draw_curve(lines: list[dict[str, Any]], file: Path) -> None:
             highest = max(highest, values[int(0.95 * (len(values) - 1))])
     if highest:
         axes.set_ylim(0, 1.15 * highest)
-        axes.legend()
+        axes.legend(loc="upper right")
     axes.set_xlabel("step")
     axes.set_ylabel("bits a symbol")
     axes.grid(alpha=0.3)

@@ -50,15 +50,20 @@ def train(recipe: Recipe, run: Path, *, resume: bool = False, device: torch.devi
     """Train as a recipe says, into a run's folder; `resume` goes on from its last checkpoint."""
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     with connect(device) as ranks:
-        talk = Talk(quiet=not ranks.is_first)
-        if ranks.is_first:
-            prepare_folder(recipe, run, resume=resume)
-        ranks.wait()
-        corpus = open_corpus(recipe, run, ranks, talk)
-        trainer = Trainer(recipe, run, corpus, ranks, talk)
-        if resume:
-            trainer.resume()
-        return trainer.run_to_the_end()
+        return train_in(ranks, recipe, run, resume=resume)
+
+
+def train_in(ranks: Ranks, recipe: Recipe, run: Path, *, resume: bool) -> Outcome:
+    """What each process does, once it is connected with the others."""
+    talk = Talk(quiet=not ranks.is_first)
+    if ranks.is_first:
+        prepare_folder(recipe, run, resume=resume)
+    ranks.wait()
+    corpus = open_corpus(recipe, run, ranks, talk)
+    trainer = Trainer(recipe, run, corpus, ranks, talk)
+    if resume:
+        trainer.resume()
+    return trainer.run_to_the_end()
 
 
 class Trainer:

@@ -1,0 +1,100 @@
+"""Is resuming exact? Kill a run at random moments, resume it each time, and compare it with one that was left alone.
+
+    python tests/kills.py [--kills 20] [--processes 1 2] [--kinds language-model translator] [--seed 0]
+
+SIGKILL to the whole group of processes, so that nothing can be cleaned up; the moments are drawn over the time that the
+undisturbed run took, starting up and saving included. Weights must come out bit-equal, and the metrics too.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bytenet.config import save_recipe
+from bytenet.training.metrics import read_metrics
+from tests.training.runs import KINDS, same_weights, small_recipe
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=400)
+    arguments = parser.parse_args()
+    equal = True
+    for processes in arguments.processes:
+        for kind in arguments.kinds:
+            with tempfile.TemporaryDirectory() as folder:
+                equal &= check(kind, processes, Path(folder), arguments)
+    return 0 if equal else 1
+
+
+def check(kind: str, processes: int, folder: Path, arguments: argparse.Namespace) -> bool:
+    steps = arguments.steps
+    recipe = small_recipe(kind, folder, steps=steps, save_every=max(2, steps // 20), evaluate_every=max(2, steps // 10))
+    save_recipe(recipe, folder / "recipe.toml")
+    begin = time.monotonic()
+    start(folder / "whole", processes, resume=False).wait()
+    duration = time.monotonic() - begin
+
+    generator = random.Random(arguments.seed)
+    run, resumed_at = folder / "killed", []
+    for _ in range(arguments.kills):
+        process = start(run, processes, resume=(run / "recipe.toml").exists())
+        try:
+            process.wait(timeout=generator.uniform(0.3, 1.0) * duration)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        resumed_at.append(max((line["step"] for line in read_metrics(run / "metrics.jsonl")), default=0))
+    start(run, processes, resume=(run / "recipe.toml").exists()).wait()
+
+    equal = all(same_weights(folder / "whole" / name, run / name) for name in ("last", "best"))
+    equal &= losses(folder / "whole") == losses(run)
+    verdict = "bit-equal" if equal else "DIFFERENT"
+    print(
+        f"{kind}, {processes} process(es): killed {arguments.kills} times, at steps {resumed_at}: {verdict}", flush=True
+    )
+    return equal
+
+
+def start(run: Path, processes: int, *, resume: bool) -> subprocess.Popen[bytes]:
+    """`bytenet train` in a group of processes of its own."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", free_port()]
+    command = [sys.executable, *(launcher if processes > 1 else []), "-m", "bytenet", "train"]
+    command += [
+        str(run.parent / "recipe.toml"),
+        "--out",
+        str(run),
+        "--device",
+        "cpu",
+        *(["--resume"] if resume else []),
+    ]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with (run.parent / "log").open("ab") as log:
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+
+def free_port() -> str:
+    import socket
+
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return str(opened.getsockname()[1])
+
+
+def losses(run: Path) -> list[tuple[int, float]]:
+    lines = read_metrics(run / "metrics.jsonl")
+    return [(line["step"], line.get("bits", line.get("validation_bits"))) for line in lines]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Optimisers and schedules."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bytenet.training.config import TrainingConfig
+from bytenet.training.optimizers import Muon, build_optimizers, orthogonalize, rate_factor
+from tests.model.strategies import language_models, translators
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 4))
+def test_orthogonalizing_keeps_directions_and_evens_out_their_sizes(rows, columns, number):
+    torch.manual_seed(rows * 100 + columns * 10 + number)
+    matrices = torch.randn(number, rows, columns)
+    u, before, v = torch.linalg.svd(matrices, full_matrices=False)
+    after = orthogonalize(matrices)
+    torch.testing.assert_close(
+        u.mT @ after @ v.mT, torch.diag_embed(torch.diagonal(u.mT @ after @ v.mT, dim1=-2, dim2=-1)), atol=1e-4, rtol=0
+    )
+    large = before > 0.05 * before.amax(dim=-1, keepdim=True)
+    sizes = torch.linalg.svdvals(after)
+    assert ((sizes > 0.5) & (sizes < 1.4))[large].all()
+
+
+def test_matrices_of_one_shape_are_treated_as_each_would_be_alone():
+    torch.manual_seed(0)
+    shapes = [(4, 6), (4, 6), (6, 4), (3, 3)]
+    together = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    alone = [torch.nn.Parameter(parameter.detach().clone()) for parameter in together]
+    optimizer = Muon(together, lr=0.1, weight_decay=0.1)
+    each = [Muon([parameter], lr=0.1, weight_decay=0.1) for parameter in alone]
+    for _ in range(3):
+        for a, b in zip(together, alone, strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        optimizer.step()
+        for single in each:
+            single.step()
+    for a, b in zip(together, alone, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@given(st.one_of(language_models(), translators()), st.sampled_from(["adam", "adamw", "muon"]))
+def test_every_parameter_has_one_optimizer(model, name):
+    optimizers = build_optimizers(model, TrainingConfig(optimizer=name))
+    owned = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(map(id, owned)) == sorted(map(id, model.parameters()))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
+@given(progress=st.floats(0, 1), warmup=st.sampled_from([0.0, 0.1, 0.5]))
+def test_a_rate_rises_in_the_warmup_and_then_never_again(schedule, progress, warmup):
+    config = TrainingConfig(schedule=schedule, warmup=warmup)
+    factor, later = rate_factor(config, progress), rate_factor(config, min(1.0, progress + 0.05))
+    assert 0 <= factor <= 1
+    if progress >= warmup:
+        assert later <= factor + 1e-12
+    elif progress + 0.05 <= warmup:
+        assert later >= factor
+
+
+def test_schedules_by_hand():
+    half = {
+        name: rate_factor(TrainingConfig(schedule=name, warmup=0.2), 0.6) for name in ("constant", "linear", "cosine")
+    }
+    assert half == {"constant": 1.0, "linear": pytest.approx(0.5), "cosine": pytest.approx(0.5)}
+    assert rate_factor(TrainingConfig(schedule="linear"), 1.0) == 0
+    assert rate_factor(TrainingConfig(schedule="cosine"), 0.25) == pytest.approx(0.5 + 0.5 * math.cos(math.pi / 4))
+    assert rate_factor(TrainingConfig(warmup=0.5), 0.25) == 0.5
