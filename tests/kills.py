@@ -2,8 +2,9 @@
 
     python tests/kills.py [--kills 20] [--processes 1 2] [--kinds language-model translator] [--seed 0]
 
-SIGKILL to the whole group of processes, so that nothing can be cleaned up; the moments are drawn over the time that the
-undisturbed run took, starting up and saving included. Weights must come out bit-equal, and the metrics too.
+SIGKILL to the whole group of processes, so that nothing can be cleaned up. The moments lie anywhere: while starting up,
+while training, while saving; each session gets on average so far that the run ends about when the kills do. Weights
+must come out bit-equal, and the metrics too.
 """
 
 import argparse
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=1500)
     arguments = parser.parse_args()
     equal = True
     for processes in arguments.processes:
@@ -38,32 +39,45 @@ def main() -> int:
 
 
 def check(kind: str, processes: int, folder: Path, arguments: argparse.Namespace) -> bool:
-    steps = arguments.steps
-    recipe = small_recipe(kind, folder, steps=steps, save_every=max(2, steps // 20), evaluate_every=max(2, steps // 10))
+    steps, kills = arguments.steps, arguments.kills
+    recipe = small_recipe(
+        kind, folder, steps=steps, save_every=max(2, steps // 100), evaluate_every=max(2, steps // 10)
+    )
     save_recipe(recipe, folder / "recipe.toml")
-    begin = time.monotonic()
-    start(folder / "whole", processes, resume=False).wait()
-    duration = time.monotonic() - begin
+    starting, training = durations(start(folder / "whole", processes, resume=False), folder / "whole")
 
     generator = random.Random(arguments.seed)
-    run, resumed_at = folder / "killed", []
-    for _ in range(arguments.kills):
+    run, reached = folder / "killed", []
+    while len(reached) < kills:
         process = start(run, processes, resume=(run / "recipe.toml").exists())
         try:
-            process.wait(timeout=generator.uniform(0.3, 1.0) * duration)
+            process.wait(
+                timeout=starting * generator.uniform(0.8, 1.0) + training * generator.uniform(0.0, 2.0) / kills
+            )
+            break  # done before the last kill
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        resumed_at.append(max((line["step"] for line in read_metrics(run / "metrics.jsonl")), default=0))
+            process.wait()
+        reached.append(max((line["step"] for line in read_metrics(run / "metrics.jsonl")), default=0))
     start(run, processes, resume=(run / "recipe.toml").exists()).wait()
 
     equal = all(same_weights(folder / "whole" / name, run / name) for name in ("last", "best"))
     equal &= losses(folder / "whole") == losses(run)
     verdict = "bit-equal" if equal else "DIFFERENT"
     print(
-        f"{kind}, {processes} process(es): killed {arguments.kills} times, at steps {resumed_at}: {verdict}", flush=True
+        f"{kind}, {processes} process(es): killed {len(reached)} times, having reached {reached}: {verdict}", flush=True
     )
     return equal
+
+
+def durations(process: subprocess.Popen[bytes], run: Path) -> tuple[float, float]:
+    """The seconds until an undisturbed run records its first step, and from there to its end."""
+    begin = time.monotonic()
+    while process.poll() is None and not (run / "metrics.jsonl").exists():
+        time.sleep(0.02)
+    first = time.monotonic()
+    process.wait()
+    return first - begin, time.monotonic() - first
 
 
 def start(run: Path, processes: int, *, resume: bool) -> subprocess.Popen[bytes]:

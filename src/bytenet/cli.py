@@ -60,7 +60,7 @@ def _mistake(error: Exception) -> str | None:
         return f"{error.format_message().rstrip('.')} (see {hint} --help)"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    if isinstance(error, ValueError | OSError):
+    if isinstance(error, ValueError | OSError | FloatingPointError):
         return " ".join(str(error).split())
     return None
 
@@ -144,13 +144,14 @@ def evaluate(
     """Measure a model on a file: exactly, with full context."""
     import torch
 
+    from bytenet.device import choose_device
     from bytenet.evaluation.files import file_bits, file_exact
     from bytenet.model import Translator
     from bytenet.model_folder import load_model
 
     if bits is None and exact is None:
         raise ValueError("nothing to evaluate: --bits FILE or --exact FILE.tsv")
-    loaded, vocabularies = load_model(model, device=device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    loaded, vocabularies = load_model(model, device=choose_device(device))
     result: dict[str, Any] = {}
     if bits is not None:
         dtype = getattr(torch, precision) if precision else None

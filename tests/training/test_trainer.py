@@ -187,6 +187,23 @@ def test_a_run_is_not_overwritten(tmp_path):
     assert (tmp_path / "run" / "thesis.txt").read_text() == "years of work"
 
 
+def test_a_run_that_never_began_can_begin_again(tmp_path):
+    recipe = small_recipe("language-model", tmp_path)
+    (tmp_path / "text.txt").rename(tmp_path / "gone.txt")
+    with pytest.raises(FileNotFoundError):
+        train(recipe, tmp_path / "run")
+    (tmp_path / "gone.txt").rename(tmp_path / "text.txt")
+    train(recipe, tmp_path / "run")
+
+
+def test_a_device_must_be_there(tmp_path):
+    with pytest.raises(ValueError, match="not the name of a device"):
+        train(small_recipe("language-model", tmp_path), tmp_path / "run", device="gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="no GPU"):
+            train(small_recipe("language-model", tmp_path), tmp_path / "run", device="cuda")
+
+
 def test_resuming_needs_a_run_of_the_same_recipe(tmp_path):
     recipe = small_recipe("language-model", tmp_path)
     with pytest.raises(ValueError, match="no run to resume"):

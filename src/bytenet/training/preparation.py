@@ -23,10 +23,15 @@ def prepare_folder(recipe: Recipe, run: Path, *, resume: bool) -> None:
         if not file.exists():
             raise ValueError(f"{run}: there is no run to resume")
         check_same(recipe, load_recipe(file), file)
-    elif run.exists() and (not run.is_dir() or any(run.iterdir())):
+    elif run.exists() and not (run.is_dir() and is_unbegun(run)):
         raise ValueError(f"{run}: exists; --resume goes on with a run, another --out begins a new one")
     run.mkdir(parents=True, exist_ok=True)
     save_recipe(recipe, file)
+
+
+def is_unbegun(run: Path) -> bool:
+    """Whether a folder is empty, or holds no more than a run leaves that failed before its first step."""
+    return {file.name for file in run.iterdir()} <= {RECIPE, CACHE}
 
 
 def check_same(recipe: Recipe, begun: Recipe, file: Path) -> None:

@@ -24,6 +24,7 @@ from bytenet.data.batches import Batch, PairBatches, TextBatches
 from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus, EncodedPairs, EncodedText
 from bytenet.describe import count_parameters, forward_flops
+from bytenet.device import choose_device
 from bytenet.evaluation.bits import Bits, pair_bits, text_bits
 from bytenet.model import LanguageModel, Translator, build
 from bytenet.training.checkpoint import Checkpoints, Progress, restore_optimizers
@@ -48,8 +49,7 @@ class Outcome:
 
 def train(recipe: Recipe, run: Path, *, resume: bool = False, device: torch.device | str | None = None) -> Outcome:
     """Train as a recipe says, into a run's folder; `resume` goes on from its last checkpoint."""
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    with connect(device) as ranks:
+    with connect(choose_device(device)) as ranks:
         return train_in(ranks, recipe, run, resume=resume)
 
 
