@@ -2,12 +2,13 @@
 
     python tests/kills.py [--kills 20] [--processes 1 2] [--kinds language-model translator] [--seed 0]
 
-SIGKILL to the whole group of processes, so that nothing can be cleaned up. The moments lie anywhere: while starting up,
+SIGKILL to every process of the run, so that nothing can be cleaned up. The moments lie anywhere: while starting up,
 while training, while saving; each session gets on average so far that the run ends about when the kills do. Weights
 must come out bit-equal, and the metrics too.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -47,27 +48,36 @@ def check(kind: str, processes: int, folder: Path, arguments: argparse.Namespace
     starting, training = durations(start(folder / "whole", processes, resume=False), folder / "whole")
 
     generator = random.Random(arguments.seed)
-    run, reached = folder / "killed", []
-    while len(reached) < kills:
-        process = start(run, processes, resume=(run / "recipe.toml").exists())
-        try:
-            process.wait(
-                timeout=starting * generator.uniform(0.8, 1.0) + training * generator.uniform(0.0, 2.0) / kills
-            )
-            break  # done before the last kill
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        reached.append(max((line["step"] for line in read_metrics(run / "metrics.jsonl")), default=0))
-    start(run, processes, resume=(run / "recipe.toml").exists()).wait()
-
-    equal = all(same_weights(folder / "whole" / name, run / name) for name in ("last", "best"))
-    equal &= losses(folder / "whole") == losses(run)
-    verdict = "bit-equal" if equal else "DIFFERENT"
-    print(
-        f"{kind}, {processes} process(es): killed {len(reached)} times, having reached {reached}: {verdict}", flush=True
-    )
+    equal, left = True, kills
+    while left and equal:  # a run that is done before the last kill is followed by another
+        run, reached = folder / f"killed-{left}", []
+        while left:
+            process = start(run, processes, resume=(run / "recipe.toml").exists())
+            try:
+                process.wait(starting * generator.uniform(0.8, 1.0) + training * generator.uniform(0.0, 2.0) / kills)
+                break
+            except subprocess.TimeoutExpired:
+                kill(process, run)
+            left -= 1
+            reached.append(max((line["step"] for line in read_metrics(run / "metrics.jsonl")), default=0))
+        start(run, processes, resume=(run / "recipe.toml").exists()).wait()
+        equal = all(same_weights(folder / "whole" / name, run / name) for name in ("last", "best"))
+        equal &= losses(folder / "whole") == losses(run)
+        verdict = "bit-equal" if equal else "DIFFERENT"
+        print(
+            f"{kind}, {processes} process(es): killed {len(reached)} times, at steps {reached}: {verdict}", flush=True
+        )
     return equal
+
+
+def kill(process: subprocess.Popen[bytes], run: Path) -> None:
+    """Every process that was started for a run; torchrun's children are in groups of their own."""
+    process.kill()
+    process.wait()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            if os.fsencode(run) in (folder / "cmdline").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def durations(process: subprocess.Popen[bytes], run: Path) -> tuple[float, float]:

@@ -11,6 +11,7 @@ short or changed is refused before it is used.
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -153,15 +154,33 @@ def _check_sizes(config: ModelConfig, vocabularies: Sequence[Vocabulary]) -> Non
 def _save_weights(weights: Mapping[str, Tensor], folder: Path, shard_bytes: int) -> None:
     shards = list(_shards(weights, shard_bytes))
     if len(shards) == 1:
-        save_file(shards[0], folder / WEIGHTS)
+        save_tensors(shards[0], folder / WEIGHTS)
         return
     weight_map: dict[str, str] = {}
     for number, shard in enumerate(shards, start=1):
         name = f"model-{number:05}-of-{len(shards):05}.safetensors"
-        save_file(shard, folder / name)
+        save_tensors(shard, folder / name)
         weight_map |= dict.fromkeys(shard, name)
     total = sum(tensor.nbytes for tensor in weights.values())
     _write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
+
+
+def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
+    """Write a safetensors file; what the system says against it comes as the OSError that it is."""
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, file)
+    except SafetensorError as error:
+        if number := re.search(r"os error (\d+)", str(error)):
+            code = int(number[1])
+            raise OSError(code, os.strerror(code), str(file)) from None
+        raise
+    file.chmod(0o666 & ~_umask())  # safetensors lets only the owner read
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _shards(weights: Mapping[str, Tensor], shard_bytes: int) -> Iterator[dict[str, Tensor]]:
@@ -171,7 +190,7 @@ def _shards(weights: Mapping[str, Tensor], shard_bytes: int) -> Iterator[dict[st
         if shard and sum(t.nbytes for t in shard.values()) + tensor.nbytes > shard_bytes:
             yield shard
             shard = {}
-        shard[name] = tensor.contiguous()
+        shard[name] = tensor
     yield shard
 
 

@@ -135,7 +135,9 @@ def test_a_wrong_checksum_is_refused_and_the_download_deleted(server: PublicServ
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("content", [b"<html>Log in to the hotel's network</html>", zip_of(TEXT)[:-30], b""])
+@pytest.mark.parametrize(
+    "content", [b"<html>Log in to the hotel's network</html>", zip_of(TEXT)[:-30], b""], ids=["page", "cut", "empty"]
+)
 def test_what_is_no_archive_is_refused_and_deleted(server: PublicServer, tmp_path: Path, content: bytes) -> None:
     server.files["/enwik8.zip"] = content
     with pytest.raises(ValueError, match=r"enwik8: a damaged archive \(File is not a zip file\)"):
@@ -216,6 +218,7 @@ def test_pairs_must_be_as_many_as_are_known(
 @pytest.mark.parametrize(
     ("packed", "message"),
     [(gzip.compress(b"Ja.")[:-4], "a damaged archive"), (gzip.compress(b"J\xff."), "not UTF-8 at byte 1")],
+    ids=["cut", "not UTF-8"],  # gzip writes the time down, and names must be the same in every process
 )
 def test_a_broken_side(server: PublicServer, tmp_path: Path, packed: bytes, message: str) -> None:
     multi30k(server)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -52,6 +52,7 @@ def pair_bits_by_hand(model: Translator, pairs: list[tuple[list[int], list[int]]
 
 
 @given(language_models(), st.integers(1, 60), st.data())
+@settings(max_examples=10)
 def test_any_cut_of_a_text_gives_the_same_bits(model, length, data):
     tokens = random_tokens(1, length)[0]
     expected = text_bits_at_once(model, tokens)
@@ -73,6 +74,7 @@ def test_bits_of_a_text_are_those_of_the_product_of_its_probabilities(model, len
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
 @given(model=language_models())
+@settings(max_examples=10)
 def test_ids_of_every_width_have_the_same_bits(dtype, model):
     tokens = random_tokens(1, 20)[0]
     assert text_bits(model, [tokens.to(dtype)]) == text_bits(model, [tokens])
@@ -96,6 +98,7 @@ def test_the_order_of_pairs_does_not_matter(model, pairs):
 
 
 @given(language_models(), translators())
+@settings(max_examples=10)
 def test_an_empty_text_and_no_pairs_have_no_bits(language_model, translator):
     nothing: EncodedPairs = encoded([])
     assert text_bits(language_model, []) == Bits(0.0, 0) == pair_bits(translator, nothing)
@@ -104,6 +107,7 @@ def test_an_empty_text_and_no_pairs_have_no_bits(language_model, translator):
 
 
 @given(language_models(), translators())
+@settings(max_examples=10)
 def test_scoring_keeps_no_gradients_and_leaves_the_model_as_it_was(language_model, translator):
     before = [{name: t.clone() for name, t in m.state_dict().items()} for m in (language_model, translator)]
     text_bits(language_model, [random_tokens(1, 9)[0]])
@@ -123,15 +127,15 @@ def test_bits_are_summed_in_float64_and_without_padding(length, dtype):
     assert sum_bits(logits, tokens) == pytest.approx(expected / math.log(2), **tolerance)
 
 
-def test_many_small_terms_are_not_lost():
-    """A million terms of 1.0001 bits: a sum in float32 would be off by more than a bit."""
-    logits = torch.zeros(1_000_000, 2)
-    logits[:, 0] = 1e-4
-    nats = math.log(1 + math.exp(-1e-4)) + 1e-4
-    assert sum_bits(logits, torch.ones(1_000_000, dtype=torch.long)) == pytest.approx(1e6 * nats / math.log(2), abs=0.2)
+def test_many_terms_are_summed_without_loss():
+    """Between a hundred thousand and a million, float32 knows nothing finer than a hundredth."""
+    logits, token = torch.tensor([[0.3, 0.0, -0.7]]), torch.tensor([1])
+    one = sum_bits(logits, token)
+    assert sum_bits(logits.expand(300_001, 3), token.expand(300_001)) == pytest.approx(300_001 * one, rel=1e-12)
 
 
 @given(language_models(), translators())
+@settings(max_examples=10)
 def test_the_precision_can_be_chosen(language_model, translator):
     tokens, pairs = random_tokens(1, 30)[0], encoded([([4, 5, 6], [7, 8]), ([9], [10, 11])])
     language_model, translator = language_model.float(), translator.float()

@@ -15,6 +15,7 @@ from bytenet.model_folder import load_model, save_model
 from bytenet.training import checkpoint, trainer
 from bytenet.training.metrics import read_metrics
 from bytenet.training.objective import Objective
+from bytenet.training.preparation import locked
 from bytenet.training.trainer import Trainer, train
 from tests.training.runs import KINDS, same_weights, small_recipe
 
@@ -48,7 +49,7 @@ def test_a_run_is_a_model_for_other_commands(kind, tmp_path):
     model, vocabularies = load_model(tmp_path / "run")
     assert [len(v) for v in vocabularies] == [config.size for config in model.config.vocabulary_configs]
     assert {file.name for file in (tmp_path / "run").iterdir()} == {
-        "best", "cache", "last", "previous", "loss.png", "metrics.jsonl", "recipe.toml",
+        ".lock", "best", "cache", "last", "previous", "loss.png", "metrics.jsonl", "recipe.toml",
     }  # fmt: skip
     assert load_recipe(tmp_path / "run" / "recipe.toml") == recipe
 
@@ -135,6 +136,17 @@ def test_a_full_disk_is_survived_and_said(tmp_path, capfd, monkeypatch):
     assert same_weights(tmp_path / "whole" / "last", tmp_path / "run" / "last")
 
 
+def test_a_disk_that_is_full_in_the_end_is_an_error(tmp_path, monkeypatch):
+    recipe = small_recipe("language-model", tmp_path)
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_model", full)
+    with pytest.raises(OSError, match="No space left"):
+        train(recipe, tmp_path / "run")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_leaves(tmp_path, monkeypatch, number):
     recipe = small_recipe("language-model", tmp_path, save_every=100)
@@ -202,6 +214,13 @@ def test_a_device_must_be_there(tmp_path):
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="no GPU"):
             train(small_recipe("language-model", tmp_path), tmp_path / "run", device="cuda")
+
+
+def test_two_processes_do_not_train_into_one_folder(tmp_path):
+    recipe = small_recipe("language-model", tmp_path)
+    with locked(tmp_path / "run"), pytest.raises(ValueError, match="another process is training"):
+        train(recipe, tmp_path / "run")
+    train(recipe, tmp_path / "run")
 
 
 def test_resuming_needs_a_run_of_the_same_recipe(tmp_path):

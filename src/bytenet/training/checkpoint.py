@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.optim import Optimizer
 
 from bytenet.model import Model
-from bytenet.model_folder import BEST, LAST, check_folder, is_model_folder, load_weights, save_model
+from bytenet.model_folder import BEST, LAST, check_folder, is_model_folder, load_weights, save_model, save_tensors
 from bytenet.training.distributed import like, whole
 from bytenet.vocabulary import Vocabulary
 
@@ -69,7 +69,7 @@ class Checkpoints:
             raise FloatingPointError(f"step {progress.step}: a weight is not a finite number; this is not saved")
 
         def also(folder: Path) -> None:
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
+            save_tensors(tensors, folder / TENSORS)
             (folder / PROGRESS).write_text(json.dumps(asdict(progress)), encoding="ascii")
 
         self._save(LAST, average or weights, also=also, keep=self.run / PREVIOUS)

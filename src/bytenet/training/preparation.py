@@ -1,6 +1,9 @@
 """Before the first step: the run's folder, the corpus, the vocabularies."""
 
 import dataclasses
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bytenet.config import Recipe, load_recipe, save_recipe
@@ -11,7 +14,7 @@ from bytenet.training.distributed import Ranks
 from bytenet.training.metrics import Talk
 from bytenet.vocabulary import Vocabulary
 
-RECIPE, CACHE = "recipe.toml", "cache"
+RECIPE, CACHE, LOCK = "recipe.toml", "cache", ".lock"
 MAY_CHANGE = {"steps", "minutes", "evaluate_every", "validation_characters", "save_every", "log_every", "tensorboard"}
 """Keys of [training] that a resumed run may have anew; a schedule that falls takes another course with them."""
 
@@ -25,13 +28,24 @@ def prepare_folder(recipe: Recipe, run: Path, *, resume: bool) -> None:
         check_same(recipe, load_recipe(file), file)
     elif run.exists() and not (run.is_dir() and is_unbegun(run)):
         raise ValueError(f"{run}: exists; --resume goes on with a run, another --out begins a new one")
-    run.mkdir(parents=True, exist_ok=True)
     save_recipe(recipe, file)
 
 
 def is_unbegun(run: Path) -> bool:
     """Whether a folder is empty, or holds no more than a run leaves that failed before its first step."""
-    return {file.name for file in run.iterdir()} <= {RECIPE, CACHE}
+    return {file.name for file in run.iterdir()} <= {RECIPE, CACHE, LOCK}
+
+
+@contextmanager
+def locked(run: Path) -> Iterator[None]:
+    """Keep other processes from training into the same folder; the system lets go of it however this one ends."""
+    run.mkdir(parents=True, exist_ok=True)
+    with (run / LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{run}: another process is training into this folder") from None
+        yield
 
 
 def check_same(recipe: Recipe, begun: Recipe, file: Path) -> None:
@@ -54,6 +68,8 @@ def open_corpus(recipe: Recipe, run: Path, ranks: Ranks, talk: Talk) -> EncodedC
             corpus = encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE, counter.advance)
         for note in corpus.notes:
             talk.say(note)
+        if not corpus.validation.nbytes:
+            raise ValueError("nothing to validate on is left: name a file in data.validation, or raise data.held_out")
     ranks.wait()
     return encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE)
 

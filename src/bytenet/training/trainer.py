@@ -10,7 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -32,7 +32,7 @@ from bytenet.training.distributed import Ranks, connect, gradients_wait, like, p
 from bytenet.training.metrics import Meter, Metrics, StepResult, Talk
 from bytenet.training.objective import Objective
 from bytenet.training.optimizers import build_optimizers, rate_factor
-from bytenet.training.preparation import fit_vocabularies, open_corpus, prepare_folder
+from bytenet.training.preparation import fit_vocabularies, locked, open_corpus, prepare_folder
 from bytenet.training.speed import matrix_rate
 
 EVALUATION_CHUNK = 65_536
@@ -49,7 +49,7 @@ class Outcome:
 
 def train(recipe: Recipe, run: Path, *, resume: bool = False, device: torch.device | str | None = None) -> Outcome:
     """Train as a recipe says, into a run's folder; `resume` goes on from its last checkpoint."""
-    with connect(choose_device(device)) as ranks:
+    with connect(choose_device(device)) as ranks, locked(run) if ranks.is_first else nullcontext():
         return train_in(ranks, recipe, run, resume=resume)
 
 
@@ -92,6 +92,11 @@ class Trainer:
         if isinstance(data, EncodedText):
             assert isinstance(config, TextConfig)
             rows = max(1, self.config.batch_characters // config.window)
+            if rows < self.ranks.num_ranks * self.config.accumulation:
+                parts = f"{self.ranks.num_ranks} processes with accumulation = {self.config.accumulation}"
+                raise ValueError(
+                    f"training.batch_characters: {rows} windows of {config.window} are too few for {parts}"
+                )
             return TextBatches(data, window=config.window, context=config.context, rows=rows, seed=seed)
         assert isinstance(self.model, Translator)
         unfolding = self.model.config.unfolding
@@ -138,8 +143,7 @@ class Trainer:
                 if step % self.config.evaluate_every == 0:
                     meter.validated(self.progress, self._validate())
                 if step % self.config.save_every == 0:
-                    self._save(metrics)
-                    saved_at = step
+                    saved_at = step if self._save(metrics) else saved_at
                     meter.start_anew()
         if saved_at != self.progress.step:
             if not self.stopped_by and self.progress.step % self.config.evaluate_every:
@@ -247,20 +251,23 @@ class Trainer:
         finally:
             self.model.load_state_dict(own)
 
-    def _save(self, metrics: Metrics | None, *, final: bool = False) -> None:
-        self._keep(lambda: self.checkpoints.save(self.progress, self.optimizers, self.average), must=final)
+    def _save(self, metrics: Metrics | None, *, final: bool = False) -> bool:
+        """Whether a checkpoint was written."""
         if metrics:
             self._keep(metrics.draw)
+        return self._keep(lambda: self.checkpoints.save(self.progress, self.optimizers, self.average), must=final)
 
-    def _keep(self, write: Callable[[], None], *, must: bool = False) -> None:
-        """Write something; a full disk is said and survived, unless it was the last chance."""
+    def _keep(self, write: Callable[[], None], *, must: bool = False) -> bool:
+        """Whether something could be written; a full disk is said and survived, unless it was the last chance."""
         try:
             write()
+            return True
         except OSError as error:
             if must or error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             free = shutil.disk_usage(self.run).free
             self.talk.say(f"{self.run}: the disk is full ({free:,} bytes free): not saved, the last checkpoint stays")
+            return False
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
