@@ -28,7 +28,9 @@ lint: setup
 
 demo: setup
 	$(RUN)/bytenet describe recipes/enwik8-paper.toml
-	$(RUN)/python examples/first_steps.py
+	@rm -rf runs/demo
+	$(RUN)/bytenet train recipes/copy.toml --out runs/demo
+	$(RUN)/bytenet evaluate runs/demo --exact runs/demo/cache/validation.tsv
 
 bench: setup
 	$(RUN)/python benchmarks/training_step.py

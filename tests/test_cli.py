@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,82 @@ def test_the_readmes_commands_run(run, monkeypatch):
         status, out, _ = run(*command.partition("#")[0].split())
         assert status == 0
         assert out
+
+
+TINY = [f"--set={key}" for key in ("training.steps=1", "training.batch_characters=1000", "model.inner_channels=4")]
+
+
+def test_the_readmes_training_commands_run(run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
+    numbers = range(300)
+    (tmp_path / "my.txt").write_text("".join(f"{n} bottles of beer; " for n in numbers))
+    (tmp_path / "other.txt").write_text("a text like any other")
+    (tmp_path / "my.en").write_text("".join(f"number {n}\n" for n in numbers))
+    (tmp_path / "my.de").write_text("".join(f"Nummer {n}\n" for n in numbers))
+    (tmp_path / "my.tsv").write_text("".join(f"number {n}\tNummer {n}\n" for n in numbers))
+    readme = (ROOT / "README.md").read_text()
+    commands = re.findall(r"^bytenet (train .*|evaluate .*)$", readme, flags=re.MULTILINE)
+    assert len(commands) == 4
+    for number, command in enumerate(commands):
+        words = command.replace("runs/mine", f"runs/mine{number - command.startswith('evaluate')}").split()
+        status, _, err = run(*words, *(TINY if words[0] == "train" else []))
+        assert status == 0, err
+
+
+def test_evaluate_prints_numbers_and_their_signature(run, model, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("zwölf")
+    status, out, _ = run("evaluate", str(model), "--bits", str(file), "--json")
+    result = json.loads(out)
+    assert status == 0
+    assert (result["bytes"], result["characters"]) == (6, 5)
+    assert result["bits_per_byte"] * 6 == pytest.approx(result["bits_per_character"] * 5)
+    assert "context:full" in result["signature"]
+    assert "bits_per_character" in run("evaluate", str(model), "--bits", str(file))[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to evaluate"),
+        (["--bits", "missing.txt"], "missing.txt: No such file"),
+        (["--exact", "missing.tsv"], "--exact is for translators"),
+        (["--bits", "x", "--chunk", "0"], "--chunk"),
+        (["--bits", "x", "--device", "abacus"], "not the name of a device"),
+    ],
+)
+def test_a_wrong_evaluation_is_one_line(run, model, arguments, message):
+    status, out, err = run("evaluate", str(model), *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_an_interrupted_training_says_how_to_resume(run, monkeypatch, tmp_path):
+    from bytenet.training.trainer import Trainer
+
+    step = Trainer._step
+
+    def interrupted(self):
+        signal.raise_signal(signal.SIGINT)
+        return step(self)
+
+    monkeypatch.setattr(Trainer, "_step", interrupted)
+    copy = ["train", str(ROOT / "recipes" / "copy.toml"), "--set", "training.steps=2", "--set", "data.pairs=200"]
+    status, _, err = run(*copy, "--out", str(tmp_path / "run"))
+    assert status == 130
+    command = err.rpartition("resume with: bytenet ")[2].split()
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "argv", ["bytenet", *command])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    assert exit_.value.code == 0
+
+
+def test_data_names_the_corpora(run):
+    status, out, _ = run("data", "list")
+    assert status == 0
+    assert "enwik8" in out
+    status, _, err = run("data", "get", "enwik9")
+    assert status == 2
+    assert "did you mean enwik8?" in err

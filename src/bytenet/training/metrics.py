@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from bytenet.evaluation.bits import Bits
 from bytenet.training.checkpoint import Progress as RunProgress
@@ -98,10 +98,11 @@ class Talk:
 
     @contextlib.contextmanager
     def bar(self, what: str, total: float | None) -> Iterator[None]:
-        columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"))
-        times = (TimeElapsedColumn(), TimeRemainingColumn())
+        # the state last: on a narrow terminal, its end is what is cut
+        columns = (TextColumn(what), BarColumn(bar_width=8), TaskProgressColumn(), TimeRemainingColumn(compact=True))
         on_terminal = self.console.is_terminal and not self.console.quiet
-        with Progress(*columns, *times, console=self.console, disable=not on_terminal) as progress:
+        state = TextColumn("{task.fields[state]}")
+        with Progress(*columns, state, console=self.console, disable=not on_terminal) as progress:
             progress.add_task(what, total=total, state="")
             self.progress = progress if on_terminal else None
             yield
