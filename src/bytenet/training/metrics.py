@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from bytenet.evaluation.bits import Bits
 from bytenet.training.checkpoint import Progress as RunProgress
@@ -101,8 +102,8 @@ class Talk:
         # the state last: on a narrow terminal, its end is what is cut
         columns = (TextColumn(what), BarColumn(bar_width=8), TaskProgressColumn(), TimeRemainingColumn(compact=True))
         on_terminal = self.console.is_terminal and not self.console.quiet
-        state = TextColumn("{task.fields[state]}")
-        with Progress(*columns, state, console=self.console, disable=not on_terminal) as progress:
+        state = TextColumn("{task.fields[state]}", table_column=Column(ratio=1, no_wrap=True))
+        with Progress(*columns, state, console=self.console, disable=not on_terminal, expand=True) as progress:
             progress.add_task(what, total=total, state="")
             self.progress = progress if on_terminal else None
             yield
