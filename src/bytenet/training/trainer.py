@@ -85,7 +85,8 @@ class Trainer:
         self.flops_per_source = 3 * forward_flops(self.model.encoder) if isinstance(self.model, Translator) else 0
         self.progress = Progress()
         self.clock = time.perf_counter()
-        self.stopped_by = 0
+        self.signalled = 0  # here
+        self.stopped_by = 0  # in all processes: they leave the loop together
 
     def _batches(self, data: EncodedText | EncodedPairs) -> TextBatches | PairBatches:
         config, seed = self.recipe.data, self.config.seed
@@ -176,22 +177,23 @@ class Trainer:
             characters += batch.num_characters
             flops += self._flops(batch)
         # Asked for while the backward pass is still under way, the loss costs a GPU no pause.
-        bits, self.stopped_by = self._agree(nats / batch.num_targets / math.log(2))
+        bits, stopped_by = self._agree(nats / batch.num_targets / math.log(2))
         if not math.isfinite(bits):
             self._zero_gradients()
             raise FloatingPointError(f"step {step + 1}: the loss is {bits}; stopped before the update")
         self._update()
         self.progress.step += 1
+        self.stopped_by = stopped_by
         return StepResult(bits, characters * self.ranks.num_ranks, flops * self.ranks.num_ranks)
 
     def _agree(self, bits: Tensor) -> tuple[float, int]:
         """The loss over all processes, and whether a signal came to any. All go by the first one's clock."""
         seconds = time.perf_counter() - self.clock if self.ranks.is_first else 0.0
-        own = torch.tensor([seconds, float(self.stopped_by)], dtype=torch.float64)
+        own = torch.tensor([seconds, float(self.signalled)], dtype=torch.float64)
         total, seconds, signals = self.ranks.sum(torch.cat([bits, own.to(bits.device)])).tolist()
         self.progress.seconds += seconds
         self.clock = time.perf_counter()
-        return total, self.stopped_by or (signal.SIGTERM if signals else 0)
+        return total, self.signalled or (signal.SIGTERM if signals else 0)
 
     def _update(self) -> None:
         factor = rate_factor(self.config, self.share_done())
@@ -252,10 +254,12 @@ class Trainer:
             self.model.load_state_dict(own)
 
     def _save(self, metrics: Metrics | None, *, final: bool = False) -> bool:
-        """Whether a checkpoint was written."""
+        """Whether a checkpoint was written; every process gives the same answer."""
         if metrics:
             self._keep(metrics.draw)
-        return self._keep(lambda: self.checkpoints.save(self.progress, self.optimizers, self.average), must=final)
+        kept = self._keep(lambda: self.checkpoints.save(self.progress, self.optimizers, self.average), must=final)
+        failures = self.ranks.sum(torch.tensor([float(not kept)], device=self.ranks.device))
+        return not failures.item()
 
     def _keep(self, write: Callable[[], None], *, must: bool = False) -> bool:
         """Whether something could be written; a full disk is said and survived, unless it was the last chance."""
@@ -274,9 +278,9 @@ class Trainer:
         """SIGINT and SIGTERM end the run after the step under way; a second one ends it at once."""
 
         def stop(number: int, frame: FrameType | None) -> None:
-            if self.stopped_by:
+            if self.signalled:
                 raise KeyboardInterrupt
-            self.stopped_by = number
+            self.signalled = number
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
