@@ -2,8 +2,9 @@
 
     python tests/faults.py            (or: make faults)
 
-Each fault is put into a copy of the project, one at a time, and the tests run there. A fault that no test notices, or
-that no longer fits the code, ends this with exit code 1.
+Each fault is put into a copy of the project, one at a time, and the tests run there; first without any, where all must
+pass. A fault that no test notices, that no longer fits the code, or that keeps the tests from being loaded at all, ends
+this with exit code 1.
 """
 
 import os
@@ -145,6 +146,8 @@ FAULTS = [
 
 
 def main() -> int:
+    if failing := failing_tests(None):
+        sys.exit(f"without any fault, these fail already: {failing}")
     unnoticed = 0
     for fault in FAULTS:
         failing = failing_tests(fault)
@@ -154,24 +157,30 @@ def main() -> int:
     return 1 if unnoticed else 0
 
 
-def failing_tests(fault: Fault) -> list[str]:
+def failing_tests(fault: Fault | None) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "project"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "data", "runs", "__pycache__"))
-        file = copy / "src" / "bytenet" / fault.file
-        code = file.read_text()
-        if code.count(fault.right) != 1:
-            sys.exit(
-                f"{fault.name}: its line stands {code.count(fault.right)} times in {fault.file}; mend tests/faults.py"
-            )
-        file.write_text(code.replace(fault.right, fault.wrong))
+        copy = Path(folder)
+        for name in ("src", "tests", "recipes"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        if fault is not None:
+            put_in(fault, copy / "src" / "bytenet" / fault.file)
         tests = ["tests/model", "tests/test_vocabulary.py"]
         options = ["-n", "auto", "-rfE", "--hypothesis-profile", "faults"]
         command = [sys.executable, "-m", "pytest", *options, *tests]
         environment = os.environ | {"PYTHONPATH": str(copy / "src")}
         result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
-    failed = [line for line in result.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if result.returncode not in (0, 1):  # pytest's codes for "all passed" and "some failed"
+        sys.exit(f"{fault.name if fault else 'no fault'}: the tests did not run\n{result.stdout[-2000:]}")
+    failed = [line for line in result.stdout.splitlines() if line.startswith("FAILED ")]
     return [line.split()[1].partition("/")[2] for line in failed]
+
+
+def put_in(fault: Fault, file: Path) -> None:
+    code = file.read_text()
+    if code.count(fault.right) != 1:
+        sys.exit(f"{fault.name}: its line stands {code.count(fault.right)} times in {fault.file}; mend tests/faults.py")
+    file.write_text(code.replace(fault.right, fault.wrong))
 
 
 if __name__ == "__main__":
