@@ -40,7 +40,7 @@ def test_several_files_are_read_in_order(folder):
     source, target = str(write(folder, "3.en", "e\n")), str(write(folder, "3.de.xz", "f\n"))
     files = PairFiles(tsv=tuple(names), source=(source,), target=(target,))
     assert sides(list(files.read())) == [("a", "b"), ("c", "d"), ("e", "f")]
-    assert [str(file) for file in files.all] == [*names, source, target]
+    assert [str(file) for file in files.paths] == [*names, source, target]
 
 
 def test_further_columns_are_not_read(folder):

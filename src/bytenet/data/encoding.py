@@ -113,7 +113,7 @@ def _made_from(config: DataConfig, vocabularies: Sequence[VocabularyConfig]) -> 
         case TextConfig():
             files = [Path(name) for name in config.train + config.validation]
         case PairsConfig():
-            files = [*config.train_files.all, *config.validation_files.all]
+            files = [*config.train_files.paths, *config.validation_files.paths]
         case DigitsConfig():
             files = []
     stats = {str(file): [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
@@ -235,12 +235,12 @@ def _encode_pairs(
     filters = {"train": PairFilter(**limits), "validation": PairFilter(**limits)}  # type: ignore[arg-type]
     with PairWriter(folder, "train", made) as train, PairWriter(folder, "validation", made) as validation:
         for pair in config.train_files.read():
-            held_out = not config.validation_files.all and _is_held_out(pair.source, config.held_out)
+            held_out = not config.validation_files.paths and _is_held_out(pair.source, config.held_out)
             (validation if held_out else train).write(pair, filters["validation" if held_out else "train"], advance)
         for pair in config.validation_files.read():
             validation.write(pair, filters["validation"], advance)
     if not filters["train"].kept:
-        nothing_left = f"{config.train_files.all[0]}: no pair to learn from is left"
+        nothing_left = f"{config.train_files.paths[0]}: no pair to learn from is left"
         raise ValueError("; ".join([nothing_left, *filters["train"].report()]))
     notes = []
     for name, filter_ in filters.items():

@@ -17,7 +17,7 @@ class PairFiles:
     target: tuple[str, ...] = ()
 
     @property
-    def all(self) -> tuple[Path, ...]:
+    def paths(self) -> tuple[Path, ...]:
         return tuple(Path(name) for name in (*self.tsv, *self.source, *self.target))
 
     def read(self) -> Iterator["Pair"]:

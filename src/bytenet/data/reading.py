@@ -39,7 +39,7 @@ def read_text(file: Path, size: int = CHUNK_BYTES) -> Iterator[str]:
         try:
             text, rest = data.decode("utf-8"), b""
         except UnicodeDecodeError as error:
-            if len(data) - error.start > 3 or error.reason != "unexpected end of data":
+            if error.reason != "unexpected end of data":  # else a chunk ends inside a character
                 bad_line = line + data.count(b"\n", 0, error.start)
                 raise ValueError(f"{file}, line {bad_line}: not UTF-8 (byte 0x{data[error.start]:02x})") from None
             text, rest = data[: error.start].decode("utf-8"), data[error.start :]

@@ -30,7 +30,6 @@ PAIRS_AT_ONCE = 20_000
 class Counts:
     """Of the text that was read."""
 
-    symbols: int = 0
     bytes: int = 0
     characters: int = 0
     unknown: int = 0
@@ -87,7 +86,6 @@ def encoded_parts(file: Path, vocabulary: Vocabulary, chunk: int, counts: Counts
 
 
 def _counted(tokens: np.ndarray[Any, np.dtype[np.int32]], vocabulary: Vocabulary, counts: Counts) -> Tensor:
-    counts.symbols += len(tokens)
     covers_all = isinstance(vocabulary, Bytes) and len(vocabulary.symbols) == NUM_BYTES
     if not covers_all:
         counts.unknown += int((tokens == UNKNOWN).sum())

@@ -64,7 +64,7 @@ def open_corpus(recipe: Recipe, run: Path, ranks: Ranks, talk: Talk) -> EncodedC
         raise ValueError(f'data.kind = "{recipe.data.kind}" does not go with model.kind = "{recipe.model.kind}"')
     if ranks.is_first:
         with talk.bar("encoding", total=None):
-            counter = Counter(talk)
+            counter = EncodingCounter(talk)
             corpus = encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE, counter.advance)
         for note in corpus.notes:
             talk.say(note)
@@ -74,7 +74,7 @@ def open_corpus(recipe: Recipe, run: Path, ranks: Ranks, talk: Talk) -> EncodedC
     return encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE)
 
 
-class Counter:
+class EncodingCounter:
     """Says how much is encoded."""
 
     def __init__(self, talk: Talk) -> None:
