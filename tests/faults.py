@@ -137,6 +137,18 @@ FAULTS = [
         "source = torch.cat([source, state.ahead[:, -1:].expand(-1, length - source.shape[1], -1)], dim=1)",
     ),
     Fault(
+        "a beam stops at the first finished hypothesis",
+        "decoding/beam_search.py",
+        'done=beam.done | at_limit | (best["best_score"][:, -1] >= reachable),',
+        'done=beam.done | at_limit | (best["best_score"][:, 0] > NOTHING),',
+    ),
+    Fault(
+        "a row that follows another keeps its own past",
+        "decoding/ring_engine.py",
+        "table=self.table[:, rows], straight=self.time",
+        "table=self.table[:, : len(rows)], straight=self.time",
+    ),
+    Fault(
         "select forgets the source",
         "model/state.py",
         "ahead=None if self.ahead is None else self.ahead.index_select(0, rows)",
@@ -165,7 +177,7 @@ def failing_tests(fault: Fault | None) -> list[str]:
         shutil.copy(ROOT / "pyproject.toml", copy)
         if fault is not None:
             put_in(fault, copy / "src" / "bytenet" / fault.file)
-        tests = ["tests/model", "tests/test_vocabulary.py"]
+        tests = ["tests/model", "tests/decoding", "tests/test_vocabulary.py"]
         options = ["-n", "auto", "-rfE", "--hypothesis-profile", "faults"]
         command = [sys.executable, "-m", "pytest", *options, *tests]
         environment = os.environ | {"PYTHONPATH": str(copy / "src")}

@@ -154,7 +154,7 @@ def test_evaluate_prints_numbers_and_their_signature(run, model, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to evaluate"),
+        ([], "one of --pairs"),
         (["--bits", "missing.txt"], "missing.txt: No such file"),
         (["--exact", "missing.tsv"], "--exact is for translators"),
         (["--bits", "x", "--chunk", "0"], "--chunk"),

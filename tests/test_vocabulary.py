@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bytenet.vocabulary import (
@@ -13,6 +13,7 @@ from bytenet.vocabulary import (
     UNKNOWN,
     Bytes,
     Characters,
+    TextWriter,
     VocabularyConfig,
     vocabulary_from_json,
 )
@@ -56,6 +57,58 @@ def test_an_unknown_character_is_no_padding(corpus, text):
     for character, id_ in zip(text, ids, strict=True):
         assert id_ > UNKNOWN if character in vocabulary.symbols else id_ == UNKNOWN
         assert id_ != PAD
+
+
+@given(any_text, any_text)
+def test_unknown_symbols_are_counted(corpus, text):
+    characters, some_bytes = Characters.from_corpus([corpus], symbols=5), Bytes.from_corpus([corpus], symbols=5)
+    data = text.encode("utf-8", "surrogatepass")
+    expected = sum(character not in characters.symbols for character in text)
+    assert characters.count_unknown(characters.encode_array(text)) == expected
+    assert some_bytes.count_unknown(some_bytes.encode_array(text)) == sum(b not in some_bytes.symbols for b in data)
+    assert Bytes().count_unknown(Bytes().encode_array(text)) == 0
+
+
+@given(st.one_of(st.binary(), st.text().map(str.encode)))
+@example(b"\x00\x01\xff")  # in the full vocabulary, 0x00 has the id that stands for UNKNOWN in the others
+def test_all_bytes_know_every_byte(data):
+    assert Bytes().count_unknown(Bytes().encode_array(data)) == 0
+
+
+def written(vocabulary: Bytes | Characters, ids: list[int]) -> list[str]:
+    writer = TextWriter(vocabulary)
+    return [*(writer.write(id_) for id_ in ids), writer.close()]
+
+
+@given(st.one_of(st.text().map(str.encode), st.binary(), st.lists(st.sampled_from("ä€😀".encode())).map(bytes)))
+@example("a😀".encode()[:-1])
+@example(b"\xe2\x82\xe2\x82\xac")
+def test_bytes_written_one_by_one_are_the_text(data):
+    """Whatever the bytes; and each character is there as soon as its last byte is."""
+    pieces = written(Bytes(), Bytes().encode(data))
+    assert "".join(pieces) == data.decode("utf-8", "replace")
+    text = ""
+    for end, piece in enumerate(pieces[:-1], start=1):
+        text += piece
+        whole = data[:end].decode("utf-8", "replace")
+        assert whole.startswith(text)
+        assert text == whole or whole[len(text) :] == "\N{REPLACEMENT CHARACTER}" * (len(whole) - len(text))
+
+
+@given(st.text())
+def test_characters_of_a_text_are_written_whole(text):
+    pieces = written(Bytes(), Bytes().encode(text))
+    assert [piece for piece in pieces if piece] == list(text)
+    assert pieces[-1] == ""
+
+
+@given(any_text, any_text)
+def test_characters_written_one_by_one_are_the_text(corpus, text):
+    vocabulary = Characters.from_corpus([corpus], symbols=20)
+    ids = [BEGIN, *vocabulary.encode(text), END, PAD]
+    pieces = written(vocabulary, ids)
+    assert "".join(pieces) == vocabulary.decode(ids)
+    assert all(len(piece) == 1 for piece in pieces[1:-3])
 
 
 def test_the_most_frequent_characters_are_kept():

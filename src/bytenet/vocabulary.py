@@ -5,6 +5,7 @@ symbol, END is what it writes after the last. Where a vocabulary cannot hold eve
 PAD, because the network must be able to tell a strange character from no character.
 """
 
+import codecs
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -80,6 +81,10 @@ class Characters:
         ids: list[int] = self.encode_array(text).tolist()
         return ids
 
+    def count_unknown(self, ids: npt.NDArray[np.int32]) -> int:
+        """How many of these ids stand for characters that the vocabulary lacks."""
+        return int((ids == UNKNOWN).sum())
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids: control symbols are left out, unknown ones come back as U+FFFD."""
         first = UNKNOWN + 1
@@ -134,6 +139,10 @@ class Bytes:
         ids: list[int] = self.encode_array(text).tolist()
         return ids
 
+    def count_unknown(self, ids: npt.NDArray[np.int32]) -> int:
+        """How many of these ids stand for bytes that the vocabulary lacks."""
+        return int((ids == UNKNOWN).sum()) if self._first > UNKNOWN else 0
+
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes of some ids: control symbols are left out, unknown ones come back as "?"."""
         return bytes(self._values(ids))
@@ -154,6 +163,24 @@ class Bytes:
 
 
 Vocabulary = Characters | Bytes
+
+
+class TextWriter:
+    """`decode`, one id at a time: a character that comes as several bytes is given when the last of them is there."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def write(self, id_: int) -> str:
+        """What this id adds to the text."""
+        if isinstance(self.vocabulary, Characters):
+            return self.vocabulary.decode([id_])
+        return self._decoder.decode(self.vocabulary.decode_bytes([id_]))
+
+    def close(self) -> str:
+        """U+FFFD for a character that has begun and will not end."""
+        return self._decoder.decode(b"", final=True)
 
 
 def vocabulary_from_json(value: Any) -> Vocabulary:

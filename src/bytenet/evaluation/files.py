@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 from bytenet import __version__
-from bytenet.data.batches import PairBatches
 from bytenet.data.encoding import EncodedPairs
 from bytenet.data.pairs import Pair, read_tsv
 from bytenet.data.reading import read_chunks, read_text
-from bytenet.decoding.greedy import greedy
+from bytenet.decoding.beam_search import BeamConfig
+from bytenet.decoding.engine import choose_engine
+from bytenet.decoding.translation import search_all
 from bytenet.describe import count_parameters
-from bytenet.evaluation.bits import BATCH_POSITIONS, Bits, pair_bits, text_bits
+from bytenet.evaluation.bits import Bits, pair_bits, text_bits
 from bytenet.model import LanguageModel, Model, Translator
-from bytenet.vocabulary import END, NUM_BYTES, UNKNOWN, Bytes, Vocabulary
+from bytenet.vocabulary import Bytes, Vocabulary
 
 CHUNK = 65_536
 PAIRS_AT_ONCE = 20_000
@@ -86,9 +87,7 @@ def encoded_parts(file: Path, vocabulary: Vocabulary, chunk: int, counts: Counts
 
 
 def _counted(tokens: np.ndarray[Any, np.dtype[np.int32]], vocabulary: Vocabulary, counts: Counts) -> Tensor:
-    covers_all = isinstance(vocabulary, Bytes) and len(vocabulary.symbols) == NUM_BYTES
-    if not covers_all:
-        counts.unknown += int((tokens == UNKNOWN).sum())
+    counts.unknown += vocabulary.count_unknown(tokens)
     return torch.from_numpy(tokens)
 
 
@@ -127,16 +126,14 @@ def encoded_pairs(file: Path, vocabularies: Sequence[Vocabulary]) -> Iterator[Pa
 def file_exact(model: Translator, vocabularies: Sequence[Vocabulary], file: Path) -> dict[str, Any]:
     """The share of targets that greedy decoding writes to the letter."""
     right = total = 0
-    device = next(model.parameters()).device
+    engine, greedy = choose_engine(model), BeamConfig(beam=1)
     for part in encoded_pairs(file, vocabularies):
-        batches = PairBatches(part.encoded, model.config.unfolding, batch_positions=BATCH_POSITIONS, seed=0)
-        for step in range(batches.steps_per_epoch):
-            batch = batches.batch(step).to(device)
-            assert batch.source is not None
-            wanted = [row[: row.index(END)] for row in batch.targets.tolist()]
-            written = greedy(model, batch.source, batch.source_lengths, batch.targets.shape[1] + 1)
-            right += sum(a == b for a, b in zip(written, wanted, strict=True))
-            total += len(wanted)
+        sources = np.split(part.encoded.source.numpy(), np.cumsum(part.encoded.source_lengths)[:-1])
+        wanted = np.split(part.encoded.target.numpy(), np.cumsum(part.encoded.target_lengths)[:-1])
+        limits = [len(target) + 1 for target in wanted]  # what has not ended by then is wrong in any case
+        for number, (best, *_) in search_all(model, engine, sources, limits, greedy):
+            right += best.ended and best.tokens == wanted[number].tolist()
+        total += len(wanted)
     if not total:
         raise ValueError(f"{file}: empty")
     return {"exact": right / total, "pairs": total, "signature": signature("exact", model, file, decoding="greedy")}

@@ -22,9 +22,17 @@ class State:
     def dtype(self) -> torch.dtype:
         return self.histories[0].dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self.histories[0].device
+
     def select(self, rows: Tensor) -> "State":
         """The state of the rows with these indices (n,), in this order; a row may be taken several times or never."""
         return State(
             histories=tuple(history.index_select(0, rows) for history in self.histories),
             ahead=None if self.ahead is None else self.ahead.index_select(0, rows),
         )
+
+    def compact(self) -> "State":
+        """The same rows in as little memory as they need: this is all there is."""
+        return self

@@ -1,23 +1,18 @@
-"""What a run says of itself: a progress bar on stderr, metrics.jsonl, a curve, TensorBoard if it is installed."""
+"""What a run says of itself: metrics.jsonl, a curve, TensorBoard if it is installed."""
 
 import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Column
-
 from bytenet.evaluation.bits import Bits
+from bytenet.talk import Talk
 from bytenet.training.checkpoint import Progress as RunProgress
 
 METRICS, CURVE, TENSORBOARD = "metrics.jsonl", "loss.png", "tensorboard"
-LINE_SECONDS = 10.0  # between two lines of talk where there is no terminal
 
 
 class Metrics:
@@ -84,38 +79,6 @@ def open_tensorboard(folder: Path) -> Any:
     except ImportError:
         raise ValueError('training.tensorboard needs an extra: pip install "bytenet[tensorboard]"') from None
     return SummaryWriter(folder)  # type: ignore[no-untyped-call,unused-ignore]
-
-
-class Talk:
-    """The first process's words to the user, on stderr: a bar on a terminal, else a line now and then."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-        self.progress: Progress | None = None
-        self.last_line = time.monotonic()
-
-    def say(self, line: str) -> None:
-        self.console.print(line, markup=False)
-
-    @contextlib.contextmanager
-    def bar(self, what: str, total: float | None) -> Iterator[None]:
-        # the state last: on a narrow terminal, its end is what is cut
-        columns = (TextColumn(what), BarColumn(bar_width=8), TaskProgressColumn(), TimeRemainingColumn(compact=True))
-        on_terminal = self.console.is_terminal and not self.console.quiet
-        state = TextColumn("{task.fields[state]}", table_column=Column(ratio=1, no_wrap=True))
-        with Progress(*columns, state, console=self.console, disable=not on_terminal, expand=True) as progress:
-            progress.add_task(what, total=total, state="")
-            self.progress = progress if on_terminal else None
-            yield
-            self.progress = None
-
-    def update(self, done: float, state: str) -> None:
-        """Move the bar and show a state; without a terminal, say it if the last one was some time ago."""
-        if self.progress is not None:
-            self.progress.update(self.progress.task_ids[0], completed=done, state=state)
-        elif time.monotonic() - self.last_line > LINE_SECONDS:
-            self.last_line = time.monotonic()
-            self.say(state)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from bytenet.config import Recipe, load_recipe, save_recipe
 from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus, encode_corpus
 from bytenet.model import LanguageModelConfig, ModelConfig
+from bytenet.talk import Talk
 from bytenet.training.distributed import Ranks
-from bytenet.training.metrics import Talk
 from bytenet.vocabulary import Vocabulary
 
 RECIPE, CACHE, LOCK = "recipe.toml", "cache", ".lock"

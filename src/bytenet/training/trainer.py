@@ -27,9 +27,10 @@ from bytenet.describe import count_parameters, forward_flops
 from bytenet.device import choose_device
 from bytenet.evaluation.bits import Bits, pair_bits, text_bits
 from bytenet.model import LanguageModel, Translator, build
+from bytenet.talk import Talk
 from bytenet.training.checkpoint import Checkpoints, Progress, restore_optimizers
 from bytenet.training.distributed import Ranks, connect, gradients_wait, like, parallel
-from bytenet.training.metrics import Meter, Metrics, StepResult, Talk
+from bytenet.training.metrics import Meter, Metrics, StepResult
 from bytenet.training.objective import Objective
 from bytenet.training.optimizers import build_optimizers, rate_factor
 from bytenet.training.preparation import fit_vocabularies, locked, open_corpus, prepare_folder

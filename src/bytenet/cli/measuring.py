@@ -1,0 +1,141 @@
+"""`describe` and `evaluate`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bytenet.cli.options import Batch, Beam, Device, Json, LengthPenalty, MaxLength, Overrides, Precision, open_model
+from bytenet.talk import Talk
+
+if TYPE_CHECKING:
+    from bytenet.pipeline import Pipeline
+
+
+def describe(
+    model: Annotated[Path, typer.Argument(metavar="RECIPE_OR_MODEL", help="A recipe's file or a model's folder.")],
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a network is: parameters, receptive field, blocks, state, cost a character."""
+    from bytenet.config import load_recipe
+    from bytenet.describe import describe
+    from bytenet.model_folder import load_model_config
+
+    if model.is_dir():
+        if overrides:
+            raise ValueError(f"{model}: --set changes a recipe, and this is a model's folder")
+        config = load_model_config(model)
+    else:
+        config = load_recipe(model, overrides or ()).model
+    description = describe(config)
+    if as_json:
+        print(json.dumps(description))
+    else:
+        _print_description(str(model), description)
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's folder or a run's, or a built-in model.")],
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE.tsv", help="Translate the sources: BLEU, chrF, bits a character.")
+    ] = None,
+    bits: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Bits a byte and a character of a text, or of a TSV's targets.")
+    ] = None,
+    exact: Annotated[
+        Path | None, typer.Option(metavar="FILE.tsv", help="The share of targets that greedy decoding writes exactly.")
+    ] = None,
+    beam: Beam = 12,
+    length_penalty: LengthPenalty = 0.0,
+    max_length: MaxLength = None,
+    batch: Batch = None,
+    chunk: Annotated[
+        int, typer.Option(min=1, help="How much of a text is read at once; the result is the same.")
+    ] = 65_536,
+    precision: Precision = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a model on a file: exactly, with full context."""
+    from bytenet.evaluation.files import file_bits, file_exact
+    from bytenet.model import Translator
+
+    if sum(file is not None for file in (pairs, bits, exact)) != 1:
+        raise ValueError("evaluate takes one of --pairs FILE.tsv, --bits FILE and --exact FILE.tsv")
+    loaded = open_model(model, device, precision)
+    result: dict[str, Any] = {}
+    if pairs is not None:
+        result = _evaluate_pairs(
+            loaded, pairs, beam=beam, length_penalty=length_penalty, max_length=max_length, batch=batch
+        )
+    elif bits is not None:
+        result = file_bits(loaded.model, loaded.vocabularies, bits, chunk=chunk, dtype=loaded.precision)
+    elif exact is not None:
+        if not isinstance(loaded.model, Translator):
+            raise ValueError(f"{model}: --exact is for translators, and this is a language model")
+        result = file_exact(loaded.model, loaded.vocabularies, exact)
+    if as_json:
+        print(json.dumps(result))
+    else:
+        for name, value in _flat(result):
+            print(f"{name:<20} {value:.6g}" if isinstance(value, float) else f"{name:<20} {value}")
+
+
+def _evaluate_pairs(loaded: "Pipeline", file: Path, **options: Any) -> dict[str, Any]:
+    """With a bar, because it takes long."""
+    talk = Talk(quiet=False)
+    with talk.bar("translating", total=None):
+        return loaded.evaluate(file, watch=lambda done, all_: talk.count(done, all_, "sentences"), **options)
+
+
+def _flat(result: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Signatures are a table in the table."""
+    for name, value in result.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{name}.")
+        else:
+            yield path + name, value
+
+
+def _print_description(name: str, description: dict[str, Any]) -> None:
+    table = Table(title=f"{name}: {description['kind']}", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    table.add_row("parameters", f"{description['parameters']:,}")
+    for part, count in description["parameters_by_part"].items():
+        table.add_row(f"  {part}", f"{count:,}")
+    for side in ("encoder", "decoder"):
+        if side in description:
+            table.add_row(side, _stack_line(description[side], description["inner_channels"]))
+    table.add_row("receptive field", f"{description['receptive_field']} target characters, exact")
+    if "encoder" in description:
+        beside = description["encoder"]["receptive_field"] // 2
+        table.add_row(
+            "  encoder", f"{description['encoder']['receptive_field']} source characters, {beside} to each side"
+        )
+        unfolding = description["unfolding"]
+        line = (
+            f"{unfolding['a']:g} · (source length to the next multiple of {unfolding['multiple']}) + {unfolding['b']:g}"
+        )
+        table.add_row("unfolding", line)
+        table.add_row("representation", f"{description['representation_bytes_per_position']:,} bytes a position")
+        costs = description["flops_per_source_position"]
+        table.add_row("FLOPs a source position", f"{costs['training']:,} in training, {costs['encoding']:,} to encode")
+    table.add_row("state", f"{description['state_bytes_per_row']:,} bytes a row, in float32")
+    costs = description["flops_per_character"]
+    table.add_row("FLOPs a character", f"{costs['training']:,} in training, {costs['decoding']:,} in decoding")
+    Console().print(table)
+
+
+def _stack_line(stack: dict[str, Any], inner_channels: int) -> str:
+    """Blocks and dilations; a scheme that repeats is printed once."""
+    dilations, number = stack["dilations"], stack["num_blocks"]
+    period = next(n for n in range(1, number + 1) if dilations == (dilations[:n] * number)[:number])
+    scheme = ", ".join(map(str, dilations[:period])) + (", repeated" if period < number else "")
+    width = stack["kernel_width"]
+    return f"{number} {stack['block']} blocks, d = {inner_channels}, kernel width {width}, dilations {scheme}"

@@ -1,0 +1,40 @@
+"""What several commands share."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from bytenet.pipeline import Pipeline
+
+Precision = Annotated[
+    Literal["float32", "bfloat16", "float64"] | None,
+    typer.Option(help="Of the activations. [default: on a GPU bfloat16 to write, else that of the weights]"),
+]
+Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="cpu, cuda, ... [default: a GPU if there is one]")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Beam = Annotated[int, typer.Option(min=1, help="Hypotheses that are followed at once; 1 is greedy.")]
+LengthPenalty = Annotated[
+    float, typer.Option(min=0, help="Divide log-likelihoods by ((5 + length) / 6) to this power; 0: do not.")
+]
+MaxLength = Annotated[
+    int | None, typer.Option(min=1, help="Of a translation, in symbols. [default: by the source's length]")
+]
+Batch = Annotated[int | None, typer.Option(min=1, help="Texts at once. [default: what memory allows]")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as model.inner_channels=64."),
+]
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def open_model(name: str, device: str | None, precision: str | None) -> "Pipeline":
+    import torch
+
+    from bytenet.pipeline import load
+
+    return load(name, device=device, precision=getattr(torch, precision) if precision else None)
