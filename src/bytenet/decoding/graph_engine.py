@@ -150,7 +150,8 @@ class GraphEngine:
         if state.ahead is not None:
             length = state.ahead.shape[1]
             filled = fused.next_power_of_two(max(length + 1, 64))  # few lengths, each of which needs a graph of its own
-            representation = F.pad(state.ahead, (0, 0, 0, filled - length))
+            representation = state.ahead.new_zeros(count, filled, state.ahead.shape[2])
+            representation[:, :length] = state.ahead
         return GraphState(
             rings=tuple(rings),
             table=rows.to(torch.int32).repeat(longest + 1, 1),
@@ -167,7 +168,8 @@ class GraphEngine:
         way = Way(few=rows <= FEW_ROWS and self.dtype == torch.bfloat16)
         x = torch.empty(rows, self.embedding.shape[1], device=tokens.device)
         source = (state.representation, state.source_of_row) if self.join is None else (None, None)
-        step_kernels.embed(tokens[:, 0], self.embedding, *source, state.start, state.table, state.time, x, pdl=way.few)
+        written = tokens[:, 0].contiguous()
+        step_kernels.embed(written, self.embedding, *source, state.start, state.table, state.time, x, pdl=way.few)
         if self.join is not None:
             x = F.linear(torch.cat([x.to(self.dtype), self._standing_on(state)], dim=1), self.join).float()
         delta: Tensor | None = None
