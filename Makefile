@@ -34,6 +34,8 @@ demo: setup
 
 bench: setup
 	$(RUN)/python benchmarks/training_step.py
+	$(RUN)/python benchmarks/decoding/gpu_step.py
+	$(RUN)/python benchmarks/decoding/cost.py lengths --without-peers --quick
 
 faults: setup
 	$(RUN)/python tests/faults.py

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 from torch.nn import functional as F
@@ -99,7 +99,11 @@ class Pipeline:
         """How long a text is to the model: in characters or in bytes."""
         return len(self.vocabularies[0].encode_array(text))
 
-    def translate(self, texts: Any, **options: Any) -> Any:
+    @overload
+    def translate(self, texts: str, **options: Any) -> str: ...
+    @overload
+    def translate(self, texts: Iterable[str], **options: Any) -> list[str]: ...
+    def translate(self, texts: str | Iterable[str], **options: Any) -> str | list[str]:
         """The translation of a text, or the list of translations of several; options as for `translations`."""
         if isinstance(texts, str):
             return next(iter(self.translations([texts], **options)))[0].text
@@ -121,6 +125,8 @@ class Pipeline:
         many texts are searched at once; by default, what memory allows. An empty text has an empty translation.
         """
         self._needs(Translator, "translate")
+        if isinstance(texts, str):
+            raise TypeError("translations takes a list of texts; put a single one into a list")
         config = BeamConfig(beam=beam, n_best=n_best, length_penalty=length_penalty)
         _check_max_length(max_length)
         return self._translate_windows(iter(texts), config, max_length, batch)

@@ -88,17 +88,8 @@ class DirectLoop(Generic[S]):
             yield self.watch(self.state).cpu()
 
 
-class PlainEngine:
-    """The model as it is, for any model on any device: the reference for the other engines."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-
-    def take(self, state: State) -> State:
-        return state
-
-    def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        return cast(tuple[Tensor, State], self.model(tokens, state))
+class OneByOne:
+    """What engines share that make one step after the other."""
 
     def filled_up(self, count: int) -> int:
         return count
@@ -112,6 +103,19 @@ class PlainEngine:
         generator: torch.Generator | None = None,
     ) -> Loop[S]:
         return DirectLoop(step, state, watch)
+
+
+class PlainEngine(OneByOne):
+    """The model as it is, for any model on any device: the reference for the other engines."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def take(self, state: State) -> State:
+        return state
+
+    def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        return cast(tuple[Tensor, State], self.model(tokens, state))
 
 
 def without_controls(logits: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor
 
-from bytenet.decoding.engine import DirectLoop, Loop, S
+from bytenet.decoding.engine import OneByOne
 from bytenet.model import LanguageModel, Translator
 from bytenet.model.blocks import Block, MultiplicativeUnit, NormalizedConvolution
 from bytenet.model.convolution import Pointwise
@@ -79,7 +79,7 @@ class Source:
     """The time of its first position."""
 
 
-class RingEngine:
+class RingEngine(OneByOne):
     """`model(tokens, state)` for one token a row, on a CPU."""
 
     def __init__(self, model: LanguageModel | Translator, dtype: torch.dtype | None = None) -> None:
@@ -114,19 +114,6 @@ class RingEngine:
         for step, ring in zip(self.blocks, state.rings, strict=True):
             x = step(x, ring, state)
         return self.head(x)[:, None], replace(state, time=state.time + 1)
-
-    def filled_up(self, count: int) -> int:
-        return count
-
-    def repeat(
-        self,
-        step: Callable[[S], S],
-        state: S,
-        watch: Callable[[S], Tensor],
-        key: object,
-        generator: torch.Generator | None = None,
-    ) -> Loop[S]:
-        return DirectLoop(step, state, watch)
 
     def _conditioned(self, x: Tensor, source: Source, time: int) -> Tensor:
         """x (n, C) with the position of the source's representation that it stands on; past its end, with zeros."""
