@@ -1,6 +1,12 @@
-"""Where tensors live."""
+"""Where tensors live, and how many processors work on them."""
+
+import os
+from pathlib import Path
 
 import torch
+from torch import nn
+
+SMALL = 200_000  # parameters; below this, threads wait for each other longer than they work
 
 
 def choose_device(name: str | torch.device | None = None) -> torch.device:
@@ -14,3 +20,19 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"{name}: there is no GPU that PyTorch can use here")
     return device
+
+
+def choose_threads(model: nn.Module) -> int:
+    """How many threads are worth having for a model on a CPU: one for a small one, else all that may be used."""
+    small = sum(parameter.numel() for parameter in model.parameters()) < SMALL
+    return 1 if small else usable_processors()
+
+
+def usable_processors() -> int:
+    """Those that this process may run on, and no more than its container's share of them."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        return count if quota == "max" else max(1, min(count, int(quota) // int(period)))
+    except (OSError, ValueError):
+        return count

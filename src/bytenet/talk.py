@@ -49,4 +49,4 @@ class Talk:
         """So many of so many things are done."""
         if self.progress is not None and total is not None:
             self.progress.update(self.progress.task_ids[0], total=total)
-        self.update(done, f"{done:,} of {total:,} {what}" if total else f"{done:,} {what}")
+        self.update(done, f"{what} done: {done:,} of {total:,}" if total else f"{what} done: {done:,}")

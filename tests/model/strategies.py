@@ -57,11 +57,11 @@ def translators(draw: st.DrawFn) -> Translator:
 def in_double(config: LanguageModelConfig | TranslatorConfig, *, seed: int = 0) -> Model:
     """A model in float64 whose every parameter is random: norms that are all ones and zeros would hide faults."""
     torch.manual_seed(seed)
-    model = build(config).double().eval()
-    with torch.no_grad():
+    with torch.device("cpu"), torch.no_grad():  # the same model on every device
+        model = build(config).double().eval()
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return model.to(torch.get_default_device())
 
 
 def random_tokens(rows: int, length: int) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """What several commands share."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -35,6 +36,10 @@ def say(line: str) -> None:
 def open_model(name: str, device: str | None, precision: str | None) -> "Pipeline":
     import torch
 
+    from bytenet.device import choose_threads
     from bytenet.pipeline import load
 
-    return load(name, device=device, precision=getattr(torch, precision) if precision else None)
+    loaded = load(name, device=device, precision=getattr(torch, precision) if precision else None)
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(choose_threads(loaded.model))
+    return loaded

@@ -11,10 +11,12 @@ Three things make it faster than the model itself, which does the same:
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from bytenet.decoding.engine import OneByOne
 from bytenet.model import LanguageModel, Translator
@@ -86,7 +88,7 @@ class RingEngine(OneByOne):
         decoder: Decoder = model.decoder
         self.dtype = dtype or decoder.embedding.weight.dtype
         self.embedding = decoder.embedding.weight.detach().to(self.dtype)
-        self.join = None if decoder.join is None else product(decoder.join, self.dtype)
+        self.join = None if decoder.join is None else Product(decoder.join, self.dtype)
         self.blocks = [
             Step(cast(Block, block), dilation, self.dtype)
             for block, dilation in zip(decoder.blocks, decoder.blocks.dilations, strict=True)
@@ -140,11 +142,11 @@ class Step:
 
     def __init__(self, block: Block, dilation: int, dtype: torch.dtype) -> None:
         transform = cast("MultiplicativeUnit | NormalizedConvolution", block.transform)
-        self.first_norm, self.reduce = norm_relu(block.first_norm, dtype), product(block.reduce, dtype)
-        self.second_norm, self.mix = norm_relu(block.second_norm, dtype), product(transform.convolution.mix, dtype)
+        self.first_norm, self.reduce = norm_relu(block.first_norm, dtype), Product(block.reduce, dtype)
+        self.second_norm, self.mix = norm_relu(block.second_norm, dtype), Product(transform.convolution.mix, dtype)
         self.activate = activation(transform, dtype)
         self.second_unit = None if block.second_unit is None else second_unit(block.second_unit, dtype)
-        self.expand = product(block.expand, dtype)
+        self.expand = Product(block.expand, dtype)
         self.offsets = [i * dilation for i in range(transform.convolution.kernel_width - 1, 0, -1)]  # oldest first
 
     def __call__(self, x: Tensor, ring: Tensor, state: RingState) -> Tensor:
@@ -165,7 +167,7 @@ class Step:
         y = self.activate(self.mix(torch.cat(taps, dim=1)), h)
         if self.second_unit is not None:
             y = self.second_unit(y)
-        return self.expand(y).add_(x)
+        return self.expand.added_to(x, y)
 
 
 def norm_relu(norm: LayerNorm, dtype: torch.dtype) -> Layer:
@@ -191,54 +193,62 @@ def activation(
 
 
 def second_unit(unit: MultiplicativeUnit, dtype: torch.dtype) -> Layer:
-    mix, gates = product(unit.convolution.mix, dtype), activation(unit, dtype)
+    mix, gates = Product(unit.convolution.mix, dtype), activation(unit, dtype)
     return lambda h: gates(mix(h), h)
 
 
 def head(decoder: "Decoder", dtype: torch.dtype) -> Layer:
     """x (n, C) -> logits (n, V), in the parameters' precision"""
     part = decoder.head
-    first_norm, reduce = norm_relu(part.first_norm, dtype), product(part.reduce, dtype)
+    first_norm, reduce = norm_relu(part.first_norm, dtype), Product(part.reduce, dtype)
     second_norm, own = norm_relu(part.second_norm, dtype), part.logits.weight.dtype
-    logits = product(part.logits, own)
+    logits = Product(part.logits, own)
     return lambda x: logits(second_norm(reduce(first_norm(x))).to(own))
 
 
-def product(part: Pointwise, dtype: torch.dtype) -> Layer:
+class Product:
     """x (n, in) -> (n, out), with the weights laid out for how they are read; each order is made when first used.
 
-    A single row is bound by reading the weights from memory. Columns in blocks of 16, one after the other, are read
-    about twice as fast as a plain matrix; several rows are fastest with oneDNN's own order (docs/results.md).
+    A single row is bound by reading the weights from memory. Columns in blocks of 16, one block after the other, are
+    read about twice as fast as a plain matrix; several rows are fastest in oneDNN's own order (docs/results.md).
     """
-    weight = part.weight.detach().to(dtype)
-    bias = None if part.bias is None else part.bias.detach().to(dtype)
-    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    packable = has_onednn and dtype in (torch.float32, torch.bfloat16)
-    blocks: list[Tensor] = []
-    packed: list[Tensor] = []
 
-    def one_row(x: Tensor) -> Tensor:
-        if not blocks:
-            blocks.append(column_blocks(weight))
-        count, depth, _ = blocks[0].shape
-        y = torch.bmm(x.expand(count, 1, depth), blocks[0]).view(1, -1)
-        y = y[:, : len(weight)] if len(weight) % BLOCK else y
-        return y if bias is None else y + bias
+    def __init__(self, part: Pointwise, dtype: torch.dtype) -> None:
+        self.weight = part.weight.detach().to(dtype)
+        self.bias = None if part.bias is None else part.bias.detach().to(dtype)
+        has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        self.packable = has_onednn and dtype in (torch.float32, torch.bfloat16)
+        self.one_row = dtype == torch.float32
+        self.whole = len(self.weight) % BLOCK == 0
 
-    def apply(x: Tensor) -> Tensor:
-        if x.shape[0] == 1 and dtype == torch.float32:
-            return one_row(x)
-        if not packable:
-            return torch.nn.functional.linear(x, weight, bias)
-        if not packed:
-            packed.append(torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS))
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed[0], bias, "none", [], "")
-        return y
+    @cached_property
+    def blocks(self) -> Tensor:
+        """(blocks, in, 16), filled up with zeros"""
+        filled = F.pad(self.weight, (0, 0, 0, -len(self.weight) % BLOCK))
+        return filled.view(-1, BLOCK, self.weight.shape[1]).transpose(1, 2).contiguous()
 
-    return apply
+    @cached_property
+    def blocks_shape(self) -> tuple[int, int, int]:
+        count, depth, _ = self.blocks.shape
+        return count, 1, depth
 
+    @cached_property
+    def packed(self) -> Tensor:
+        weight: Tensor = torch.ops.mkldnn._reorder_linear_weight(self.weight, PACKED_FOR_ROWS)
+        return weight
 
-def column_blocks(weight: Tensor) -> Tensor:
-    """(out, in) -> (blocks, in, 16), filled up with zeros"""
-    filled = torch.nn.functional.pad(weight, (0, 0, 0, -len(weight) % BLOCK))
-    return filled.view(-1, BLOCK, weight.shape[1]).transpose(1, 2).contiguous()
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.one_row and x.shape[0] == 1:
+            y = torch.bmm(x.expand(self.blocks_shape), self.blocks).view(1, -1)
+            y = y if self.whole else y[:, : len(self.weight)]
+            return y if self.bias is None else y + self.bias
+        if self.packable:
+            return cast(Tensor, torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], ""))
+        return F.linear(x, self.weight, self.bias)
+
+    def added_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual (n, out) + this product of x"""
+        if self.one_row and self.whole and x.shape[0] == 1:
+            into = residual.view(-1, 1, BLOCK)
+            return torch.baddbmm(into, x.expand(self.blocks_shape), self.blocks).view(1, -1)
+        return self(x).add_(residual)

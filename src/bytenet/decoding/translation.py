@@ -11,7 +11,7 @@ from bytenet.decoding.beam_search import BeamConfig, Hypothesis, beam_search
 from bytenet.decoding.engine import Engine
 from bytenet.model import Translator
 
-MAX_ROWS = {"cpu": 192, "cuda": 1024}  # beyond this a step's time grows with the rows, and first results come later
+MAX_ROWS = {"cpu": 768, "cuda": 1024}  # beyond this a step's time grows with the rows, and first results come later
 SHARE_OF_MEMORY = 0.25
 
 
