@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -121,7 +122,7 @@ def test_the_readmes_commands_run(run, monkeypatch):
 TINY = [f"--set={key}" for key in ("training.steps=1", "training.batch_characters=1000", "model.inner_channels=4")]
 
 
-def test_the_readmes_training_commands_run(run, monkeypatch, tmp_path):
+def test_the_readmes_commands_for_own_files_run(run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     numbers = range(300)
@@ -130,12 +131,22 @@ def test_the_readmes_training_commands_run(run, monkeypatch, tmp_path):
     (tmp_path / "my.en").write_text("".join(f"number {n}\n" for n in numbers))
     (tmp_path / "my.de").write_text("".join(f"Nummer {n}\n" for n in numbers))
     (tmp_path / "my.tsv").write_text("".join(f"number {n}\tNummer {n}\n" for n in numbers))
+    (tmp_path / "test.tsv").write_text("number 1\tNummer 1\n")
+    (tmp_path / "lines.txt").write_text("number 1\n\nnumber 2\n")
     readme = (ROOT / "README.md").read_text()
-    commands = re.findall(r"^bytenet (train .*|evaluate .*)$", readme, flags=re.MULTILINE)
-    assert len(commands) == 4
-    for number, command in enumerate(commands):
-        words = command.replace("runs/mine", f"runs/mine{number - command.startswith('evaluate')}").split()
-        status, _, err = run(*words, *(TINY if words[0] == "train" else []))
+    commands = re.findall(
+        r"^(?:echo \S+ \| )?bytenet ((?:train|evaluate|translate|generate|score) .*)$", readme, flags=re.MULTILINE
+    )
+    verbs = [command.split()[0] for command in commands]
+    assert [verbs.count(verb) for verb in ("train", "evaluate", "translate", "generate", "score")] == [3, 2, 3, 1, 1]
+    runs = 0
+    for command in commands:
+        words = shlex.split(command.partition(" <")[0], comments=True)
+        runs += words[0] == "train"  # each into a folder of its own; the first is of a language model
+        words = [word.replace("runs/mine", f"runs/mine{runs}").replace("runs/text", "runs/mine1") for word in words]
+        with (tmp_path / "lines.txt").open() as lines:
+            monkeypatch.setattr(sys, "stdin", lines)
+            status, _, err = run(*words, *(TINY if words[0] == "train" else []))
         assert status == 0, err
 
 

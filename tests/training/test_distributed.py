@@ -74,6 +74,6 @@ def test_two_processes_learn_as_one(kind, shard, tmp_path):
 def test_a_killed_run_goes_on_to_the_bit(monkeypatch):
     """The short form of tests/kills.py."""
     monkeypatch.setattr(
-        sys, "argv", ["kills.py", "--kills", "3", "--processes", "1", "--kinds", "translator", "--steps", "200"]
+        sys, "argv", ["kills.py", "--kills", "2", "--processes", "1", "--kinds", "translator", "--steps", "100"]
     )
     assert main() == 0
