@@ -9,6 +9,7 @@ The model itself reads whole texts; an engine takes over the state and goes on o
     state = state.select(rows)
 
 Unlike a model's, an engine's state goes on once: what it remembers is written over. To go on twice, take twice.
+An engine keeps the weights as they were when it was made.
 """
 
 import math

@@ -108,7 +108,7 @@ class GraphState:
         representation, source_of_row = self.representation, self.source_of_row
         if representation is not None and source_of_row is not None:
             used, source_of_row = torch.unique(source_of_row, return_inverse=True)
-            representation = representation[used]
+            representation = filled_up(representation[used])
         return replace(
             self,
             rings=tuple(rings),
@@ -117,6 +117,11 @@ class GraphState:
             representation=representation,
             source_of_row=source_of_row,
         )
+
+
+def filled_up(sources: Tensor) -> Tensor:
+    """(S, L, C) -> the same with zeros up to a power of two: few numbers, each of which needs a graph of its own"""
+    return F.pad(sources, (0, 0, 0, 0, 0, fused.next_power_of_two(len(sources)) - len(sources))).contiguous()
 
 
 class GraphEngine:
@@ -150,8 +155,7 @@ class GraphEngine:
         if state.ahead is not None:
             length = state.ahead.shape[1]
             filled = fused.next_power_of_two(max(length + 1, 64))  # few lengths, each of which needs a graph of its own
-            representation = state.ahead.new_zeros(count, filled, state.ahead.shape[2])
-            representation[:, :length] = state.ahead
+            representation = filled_up(F.pad(state.ahead, (0, 0, 0, filled - length)))
         return GraphState(
             rings=tuple(rings),
             table=rows.to(torch.int32).repeat(longest + 1, 1),
