@@ -206,3 +206,31 @@ def test_data_names_the_corpora(run):
     status, _, err = run("data", "get", "enwik9")
     assert status == 2
     assert "did you mean enwik8?" in err
+
+
+def test_evaluate_with_learning_and_with_little_context(run, model, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("hello " * 20)
+    status, out, err = run(
+        "evaluate",
+        str(model),
+        "--bits",
+        str(file),
+        "--json",
+        "--dynamic",
+        "--dynamic-rate",
+        "0.01",
+        "--dynamic-segment",
+        "6",
+    )
+    assert status == 0, err
+    learning = json.loads(out)
+    assert "dynamic:rate 0.01, segments of 6" in learning["signature"]
+    fixed = json.loads(run("evaluate", str(model), "--bits", str(file), "--json")[1])
+    assert learning["bits_per_byte"] < 0.9 * fixed["bits_per_byte"]
+    status, out, err = run("evaluate", str(model), "--bits", str(file), "--json", "--context", "0", "--context", "5")
+    assert status == 0, err
+    assert list(json.loads(out)["bits_per_symbol"]) == ["0", "5"]
+    for wrong in (["--dynamic", "--context", "3"], ["--context", "200"]):
+        status, _, err = run("evaluate", str(model), "--bits", str(file), *wrong)
+        assert (status, err.count("\n")) == (2, 1)

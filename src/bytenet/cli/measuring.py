@@ -57,24 +57,43 @@ def evaluate(
     chunk: Annotated[
         int, typer.Option(min=1, help="How much of a text is read at once; the result is the same.")
     ] = 65_536,
+    dynamic: Annotated[
+        bool,
+        typer.Option("--dynamic", help="With --bits: go on learning from the text, each part once it is scored."),
+    ] = False,
+    dynamic_rate: Annotated[float, typer.Option(min=0, help="With --dynamic: the learning rate.")] = 1e-4,
+    dynamic_segment: Annotated[int, typer.Option(min=1, help="With --dynamic: symbols a part.")] = 512,
+    dynamic_decay: Annotated[float, typer.Option(min=0, help="With --dynamic: back to the trained weights.")] = 0.0,
+    context: Annotated[
+        list[int] | None,
+        typer.Option(min=0, help="With --bits: from so many symbols of context alone, over a sample; may be repeated."),
+    ] = None,
     precision: Precision = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Measure a model on a file: exactly, with full context."""
-    from bytenet.evaluation.files import file_bits, file_exact
+    from bytenet.evaluation.dynamic import DynamicConfig
+    from bytenet.evaluation.files import file_bits, file_context, file_exact
     from bytenet.model import Translator
 
     if sum(file is not None for file in (pairs, bits, exact)) != 1:
         raise ValueError("evaluate takes one of --pairs FILE.tsv, --bits FILE and --exact FILE.tsv")
+    if ((dynamic or context) and bits is None) or (dynamic and context):
+        raise ValueError("--dynamic and --context are two ways of --bits FILE")
     loaded = open_model(model, device, precision)
     result: dict[str, Any] = {}
     if pairs is not None:
         result = _evaluate_pairs(
             loaded, pairs, beam=beam, length_penalty=length_penalty, max_length=max_length, batch=batch
         )
+    elif bits is not None and context:
+        result = file_context(loaded.model, loaded.vocabularies, bits, context, dtype=loaded.precision)
     elif bits is not None:
-        result = file_bits(loaded.model, loaded.vocabularies, bits, chunk=chunk, dtype=loaded.precision)
+        learning = DynamicConfig(rate=dynamic_rate, segment=dynamic_segment, decay=dynamic_decay) if dynamic else None
+        result = file_bits(
+            loaded.model, loaded.vocabularies, bits, chunk=chunk, dtype=loaded.precision, dynamic=learning
+        )
     elif exact is not None:
         if not isinstance(loaded.model, Translator):
             raise ValueError(f"{model}: --exact is for translators, and this is a language model")

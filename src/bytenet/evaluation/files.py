@@ -20,6 +20,8 @@ from bytenet.decoding.engine import choose_engine
 from bytenet.decoding.translation import search_all
 from bytenet.describe import count_parameters
 from bytenet.evaluation.bits import Bits, pair_bits, text_bits
+from bytenet.evaluation.context import context_bits
+from bytenet.evaluation.dynamic import DynamicConfig, dynamic_bits
 from bytenet.model import LanguageModel, Model, Translator
 from bytenet.vocabulary import Bytes, Vocabulary
 
@@ -43,10 +45,20 @@ def file_bits(
     *,
     chunk: int = CHUNK,
     dtype: torch.dtype | None = None,
+    dynamic: DynamicConfig | None = None,
 ) -> dict[str, Any]:
-    """Bits a byte and a character of a text, or of the targets of a TSV file given their sources."""
+    """Bits a byte and a character of a text, or of the targets of a TSV file given their sources.
+
+    With `dynamic`, the model goes on learning from the text, each part of it after it was scored.
+    """
     counts = Counts()
-    if isinstance(model, LanguageModel):
+    learning = None
+    if dynamic is not None:
+        if not isinstance(model, LanguageModel):
+            raise ValueError("dynamic evaluation is for language models, and this is a translator")
+        learning = f"rate {dynamic.rate:g}, segments of {dynamic.segment}, decay {dynamic.decay:g}"
+        bits = dynamic_bits(model, encoded_parts(file, vocabularies[0], chunk, counts), dynamic, dtype=dtype)
+    elif isinstance(model, LanguageModel):
         bits = text_bits(model, encoded_parts(file, vocabularies[0], chunk, counts), dtype=dtype)
     else:
         bits = pairs_file_bits(model, vocabularies, file, counts, dtype)
@@ -60,7 +72,29 @@ def file_bits(
         "bytes": counts.bytes,
         "characters": counts.characters,
         "unknown": counts.unknown,
-        "signature": signature("bits", model, file, context=context, unknown=counts.unknown, precision=dtype),
+        "signature": signature(
+            "bits", model, file, context=context, dynamic=learning, unknown=counts.unknown, precision=dtype
+        ),
+    }
+
+
+def file_context(
+    model: Model,
+    vocabularies: Sequence[Vocabulary],
+    file: Path,
+    contexts: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Any]:
+    """Bits a symbol from so many symbols of context alone, over a sample of a text."""
+    if not isinstance(model, LanguageModel):
+        raise ValueError("contexts are for language models, and this is a translator")
+    text = torch.cat([torch.empty(0, dtype=torch.int32), *encoded_parts(file, vocabularies[0], CHUNK, Counts())])
+    found = {context: context_bits(model, text, context, dtype=dtype) for context in contexts}
+    symbols = next(iter(found.values())).symbols
+    return {
+        "bits_per_symbol": {str(context): bits.per_symbol for context, bits in found.items()},
+        "signature": signature("bits by context", model, file, positions=symbols, precision=dtype),
     }
 
 
