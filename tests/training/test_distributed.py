@@ -12,7 +12,7 @@ from bytenet.config import save_recipe
 from bytenet.training.metrics import read_metrics
 from bytenet.training.trainer import train
 from tests.kills import free_port, main
-from tests.training.runs import KINDS, small_recipe
+from tests.training.runs import small_recipe
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -54,8 +54,15 @@ trainer.train(load_recipe(Path(sys.argv[1])), Path(sys.argv[2]), device="cpu")
 """
 
 
-@pytest.mark.parametrize("shard", [False, True], ids=["ddp", "fsdp2"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "shard"),
+    [
+        pytest.param("language-model", False, id="language-model-ddp"),
+        pytest.param("translator", True, id="translator-fsdp2"),
+        pytest.param("language-model", True, id="language-model-fsdp2", marks=pytest.mark.slow),
+        pytest.param("translator", False, id="translator-ddp", marks=pytest.mark.slow),
+    ],
+)
 def test_two_processes_learn_as_one(kind, shard, tmp_path):
     recipe = small_recipe(kind, tmp_path, average=0.0, shard=shard)
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))  # each process drops what it likes
