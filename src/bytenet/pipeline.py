@@ -129,7 +129,8 @@ class Pipeline:
             raise TypeError("translations takes a list of texts; put a single one into a list")
         config = BeamConfig(beam=beam, n_best=n_best, length_penalty=length_penalty)
         _check_max_length(max_length)
-        return self._translate_windows(iter(texts), config, max_length, batch)
+        windows = _windows(iter(texts))
+        return (found for part in windows for found in self._translate_window(part, config, max_length, batch))
 
     def stream(self, text: str, *, max_length: int | None = None) -> Iterator[str]:
         """The greedy translation of a text in pieces, as they are written; what `beam=1` gives."""
@@ -171,10 +172,8 @@ class Pipeline:
         if isinstance(texts, str):
             raise TypeError("score takes a list of texts; put a single one into a list")
         score = score_texts if isinstance(self.model, LanguageModel) else score_pairs
-        source, window = iter(texts), FIRST_WINDOW
-        while part := list(islice(source, window)):
+        for part in _windows(iter(texts)):
             yield from score(self.model, self.vocabularies, part, dtype=self.precision)  # type: ignore[arg-type]
-            window = min(2 * window, WINDOW)
 
     def evaluate(
         self, file: Path | str, *, watch: Callable[[int, int], None] = lambda done, all_: None, **options: Any
@@ -206,14 +205,6 @@ class Pipeline:
             "bits_signature": bits["signature"],
         }
 
-    def _translate_windows(
-        self, texts: Iterator[str], config: BeamConfig, max_length: int | None, batch: int | None
-    ) -> Iterator[list[Translation]]:
-        window = FIRST_WINDOW
-        while part := list(islice(texts, window)):
-            yield from self._translate_window(part, config, max_length, batch)
-            window = min(2 * window, WINDOW)
-
     def _translate_window(
         self, texts: list[str], config: BeamConfig, max_length: int | None, batch: int | None
     ) -> Iterator[list[Translation]]:
@@ -233,7 +224,7 @@ class Pipeline:
             yield found.pop(i)
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
-        writer = TextWriter(self.vocabularies[1])
+        writer = TextWriter(self.vocabularies[1])  # as `stream` does: `decode` would give lone surrogates
         text = "".join([*map(writer.write, hypothesis.tokens), writer.close()])
         return Translation(text, hypothesis.log_likelihood, hypothesis.ended)
 
@@ -276,6 +267,14 @@ class Pipeline:
             is_one = "a language model" if isinstance(self.model, LanguageModel) else "a translator"
             raise ValueError(f"{self.name} is {is_one} and cannot {verb}")
         return self.model
+
+
+def _windows(texts: Iterator[Any]) -> Iterator[list[Any]]:
+    """Texts that are sorted by length together: few at first, so that the first results come soon."""
+    size = FIRST_WINDOW
+    while part := list(islice(texts, size)):
+        yield part
+        size = min(2 * size, WINDOW)
 
 
 def _check_max_length(max_length: int | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bytenet.cli.lines import arriving
-from bytenet.cli.options import Batch, Beam, Device, Json, LengthPenalty, MaxLength, Precision, open_model, say
+from bytenet.cli.options import Batch, Device, Json, LengthPenalty, MaxLength, Precision, open_model, say
 from bytenet.talk import Talk
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="[d
 def translate(
     texts: Texts = None,
     model: ModelName = "en-de",
-    beam: Beam = 12,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses that are followed at once; 1 is greedy. [default: 12]")
+    ] = None,
     n_best: Annotated[int, typer.Option(min=1, help="Print so many translations of each text.")] = 1,
     length_penalty: LengthPenalty = 0.0,
     max_length: MaxLength = None,
@@ -41,7 +43,7 @@ def translate(
 
     With --n-best each translation is a line: number of the text, rank, log-likelihood, translation, with tabs between.
     """
-    if stream and (n_best > 1 or as_json or beam not in (1, 12)):
+    if stream and (n_best > 1 or as_json or beam not in (None, 1)):
         raise ValueError("--stream is greedy and plain: without --beam, --n-best and --json")
     loaded = open_model(model, device, precision)
     remarks, talk, done = Remarks(), Talk(quiet=False), 0
@@ -56,7 +58,12 @@ def translate(
                         remarks.about(loaded, done, text, None)
                     continue
                 found = loaded.translations(
-                    part, beam=beam, n_best=n_best, length_penalty=length_penalty, max_length=max_length, batch=batch
+                    part,
+                    beam=beam or 12,
+                    n_best=n_best,
+                    length_penalty=length_penalty,
+                    max_length=max_length,
+                    batch=batch,
                 )
                 for text, best in zip(part, found, strict=True):
                     done += 1
@@ -90,12 +97,11 @@ def generate(
         prompt += _read_prompt(prompt_file)
     loaded = open_model(model, device, precision)
     choice: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    options = {"length": length, "seed": seed, **choice}
     if samples > 1 or as_json:
-        for text in loaded.samples(prompt, number=samples, **options):
+        for text in loaded.samples(prompt, number=samples, length=length, seed=seed, **choice):
             print(json.dumps({"prompt": prompt, "text": text}) if as_json else f"{prompt}{text}\n", flush=True)
         return
-    pieces = loaded.generate(prompt, **options)
+    pieces = loaded.generate(prompt, length=length, seed=seed, **choice)
     print(prompt, end="", flush=True)
     try:
         for piece in pieces:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bytenet.decoding.engine import Engine, without_controls
+from bytenet.decoding.engine import DecodingState, Engine, without_controls
 from bytenet.model.state import State
 from bytenet.vocabulary import BEGIN, END
 
@@ -145,7 +145,7 @@ def beam_search(
         yield from zip(done_now, found, strict=True)
 
 
-def start(state: Any, limits: Sequence[int], count: int, config: BeamConfig) -> Beam:
+def start(state: DecodingState, limits: Sequence[int], count: int, config: BeamConfig) -> Beam:
     """A beam with one live hypothesis a sentence, which has read BEGIN only; filled up to `count` sentences."""
     width, device = config.beam, state.device
     own_limits = torch.tensor(limits, dtype=torch.int64).to(device)

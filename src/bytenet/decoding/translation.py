@@ -27,7 +27,8 @@ def search_all(
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """(number of the source, its n best hypotheses), in the order in which they are found.
 
-    Sources of similar length are searched together, at most `batch` of them; what is searched together changes nothing.
+    Sources of similar length are searched together, at most `batch` of them. What is searched together changes nothing
+    but rounding, which in bf16 may decide a close call.
     """
     device = next(model.parameters()).device
     lengths = [len(source) for source in sources]

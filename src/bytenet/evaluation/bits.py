@@ -68,5 +68,10 @@ def pair_bits(
 
 def sum_bits(logits: Tensor, tokens: Tensor) -> float:
     """logits (N, V), tokens (N,) -> the bits of all tokens but PAD, summed in float64"""
-    nats = F.cross_entropy(logits.float() if logits.dtype != torch.float64 else logits, tokens, reduction="none")
-    return float(nats.double().masked_fill(tokens == PAD, 0).sum() / math.log(2))
+    return float(nats(logits, tokens).double().sum() / math.log(2))
+
+
+def nats(logits: Tensor, tokens: Tensor) -> Tensor:
+    """logits (N, V), tokens (N,) -> (N,), in float32 or better; 0 for PAD"""
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    return F.cross_entropy(logits, tokens, reduction="none", ignore_index=PAD)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from bytenet.evaluation.bits import Bits
+from bytenet.evaluation.bits import Bits, nats
 from bytenet.model import LanguageModel
 from bytenet.model.state import State
 from bytenet.vocabulary import BEGIN
@@ -53,10 +52,9 @@ def dynamic_bits(
     for segment in segments(parts, config.segment):
         tokens = segment.to(device).long()
         logits, state = model(torch.cat([previous, tokens[:-1]])[None], detached(state))
-        logits = logits[0] if logits.dtype == torch.float64 else logits[0].float()
-        nats = F.cross_entropy(logits, tokens, reduction="none")
-        total += nats.detach().double().sum()
-        nats.mean().backward()  # type: ignore[no-untyped-call]
+        losses = nats(logits[0], tokens)
+        total += losses.detach().double().sum()
+        losses.mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if config.decay:

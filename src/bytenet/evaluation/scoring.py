@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from bytenet.decoding.batching import Ids, batches, padded
-from bytenet.evaluation.bits import BATCH_POSITIONS
+from bytenet.evaluation.bits import BATCH_POSITIONS, nats
 from bytenet.model import LanguageModel, Translator
 from bytenet.model.state import State
-from bytenet.vocabulary import BEGIN, END, PAD, Vocabulary
+from bytenet.vocabulary import BEGIN, END, Vocabulary
 
 PART = 65_536  # of one row at once
 MOST_ROWS = 256
@@ -95,12 +94,5 @@ def rows_bits(
         for read, wanted in zip(torch.split(inputs, PART, dim=1), torch.split(tokens, PART, dim=1), strict=True):
             if read.shape[1]:
                 logits, state = model(read, state)
-                total += nats(logits, wanted).sum(dim=1)
+                total += nats(logits.flatten(0, 1), wanted.flatten()).double().view(wanted.shape).sum(dim=1)
         yield from zip(rows, (total / math.log(2)).tolist(), strict=True)
-
-
-def nats(logits: Tensor, tokens: Tensor) -> Tensor:
-    """logits (B, T, V), tokens (B, T) -> (B, T), float64; 0 for PAD"""
-    logits = logits if logits.dtype == torch.float64 else logits.float()
-    losses = F.cross_entropy(logits.flatten(0, 1), tokens.flatten(), reduction="none", ignore_index=PAD)
-    return losses.double().view(tokens.shape)
