@@ -44,6 +44,20 @@ def test_matrices_of_one_shape_are_treated_as_each_would_be_alone():
         torch.testing.assert_close(a, b)
 
 
+def test_the_parts_of_a_matrix_are_treated_as_each_would_be_alone():
+    torch.manual_seed(0)
+    whole = torch.nn.Parameter(torch.randn(12, 5))
+    parts = [torch.nn.Parameter(part.clone()) for part in whole.detach().chunk(4)]
+    optimizers = [Muon([whole], lr=0.1, weight_decay=0.1, parts=4), Muon(parts, lr=0.1, weight_decay=0.1)]
+    for _ in range(3):
+        whole.grad = torch.randn_like(whole)
+        for part, gradient in zip(parts, whole.grad.chunk(4), strict=True):
+            part.grad = gradient.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(whole, torch.cat(parts))
+
+
 @given(st.one_of(language_models(), translators()), st.sampled_from(["adam", "adamw", "muon"]))
 def test_every_parameter_has_one_optimizer(model, name):
     optimizers = build_optimizers(model, TrainingConfig(optimizer=name))

@@ -3,12 +3,13 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
-from bytenet.model.blocks import Stack
+from bytenet.model.blocks import MultiplicativeUnit, Stack
 from bytenet.training.config import TrainingConfig
 
 
@@ -22,13 +23,23 @@ def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer
         case "adamw":
             return [AdamW(model.parameters(), **options)]  # type: ignore[arg-type]
         case "muon":
-            matrices = [
-                p for stack in model.modules() if isinstance(stack, Stack) for p in stack.parameters() if p.ndim == 2
-            ]
-            chosen = set(map(id, matrices))
-            rest = [p for p in model.parameters() if id(p) not in chosen]
-            muon = Muon(matrices, lr=config.matrix_learning_rate, weight_decay=config.weight_decay)
+            stacks = [module for module in model.modules() if isinstance(module, Stack)]
+            units = [unit for stack in stacks for unit in stack.modules() if isinstance(unit, MultiplicativeUnit)]
+            gates = [unit.convolution.mix.weight for unit in units]
+            whole = without(gates, (p for stack in stacks for p in stack.parameters() if p.ndim == 2))
+            matrices = [{"params": gates, "parts": 4}, {"params": whole, "parts": 1}]
+            rest = without([*gates, *whole], model.parameters())
+            muon = Muon(
+                [group for group in matrices if group["params"]],
+                lr=config.matrix_learning_rate,
+                weight_decay=config.weight_decay,
+            )
             return [muon, AdamW(rest, **options)]  # type: ignore[arg-type]
+
+
+def without(chosen: Iterable[Tensor], parameters: Iterable[Tensor]) -> list[Tensor]:
+    ids = set(map(id, chosen))
+    return [parameter for parameter in parameters if id(parameter) not in ids]
 
 
 def rate_factor(config: TrainingConfig, progress: float) -> float:
@@ -48,13 +59,14 @@ def rate_factor(config: TrainingConfig, progress: float) -> float:
 class Muon(Optimizer):
     """Momentum whose singular values are all brought near 1 before it is applied (Jordan et al., 2024).
 
-    Matrices of one shape are treated at once, so that many small ones cost a few large products.
+    A group's `parts` says of how many matrices, one below the other, each of its parameters consists: the gates of a
+    multiplicative unit are four. Matrices of one shape are treated at once: many small ones cost a few large products.
     """
 
     def __init__(
-        self, parameters: Iterable[Tensor], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0
+        self, parameters: Iterable[Any], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0, parts: int = 1
     ) -> None:
-        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "parts": parts})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -66,13 +78,13 @@ class Muon(Optimizer):
             for parameters in by_shape.values():
                 self._update(parameters, group)
 
-    def _update(self, parameters: list[Tensor], group: dict[str, float]) -> None:
+    def _update(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         momenta = [self._momentum(parameter) for parameter in parameters]
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
-        updates = orthogonalize(torch.stack(ahead))  # (number, rows, columns)
-        rows, columns = parameters[0].shape
+        rows, columns = parameters[0].shape[0] // group["parts"], parameters[0].shape[1]
+        updates = orthogonalize(torch.stack(ahead).view(-1, rows, columns)).view(-1, *parameters[0].shape)
         size = 0.2 * math.sqrt(max(rows, columns))  # makes the update's root mean square that of AdamW, about 0.2
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
         torch._foreach_add_(parameters, list(updates.to(parameters[0].dtype).unbind()), alpha=-group["lr"] * size)
@@ -94,5 +106,5 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     for _ in range(5):
         gram = x @ x.mT
         # the polynomial 3.4445 s - 4.7750 s³ + 2.0315 s⁵ of each singular value s, Jordan's coefficients
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return torch.transpose(x, -2, -1) if tall else x
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    return (x.mT if tall else x).contiguous()

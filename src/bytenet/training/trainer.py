@@ -171,30 +171,35 @@ class Trainer:
             number = self.ranks.rank * config.accumulation + part
             batch = self.batches.batch(step, number, self.ranks.num_ranks * config.accumulation)
             batch = batch.to(self.ranks.device)
-            with gradients_wait(self.objective, wait=part + 1 < config.accumulation):
+            is_last = part + 1 == config.accumulation
+            with gradients_wait(self.objective, wait=not is_last):
                 loss, plain = self.objective(batch)
+                nats += plain
+                if is_last:  # asked for before the backward pass, the loss is here while the GPU is still at that
+                    agreement = self._agree(nats / batch.num_targets / math.log(2))
                 (loss * self.ranks.num_ranks / batch.num_targets).backward()
-            nats += plain
             characters += batch.num_characters
             flops += self._flops(batch)
-        # Asked for while the backward pass is still under way, the loss costs a GPU no pause.
-        bits, stopped_by = self._agree(nats / batch.num_targets / math.log(2))
+        bits, seconds, signals = agreement()
+        stopped_by = self.signalled or (signal.SIGTERM if signals else 0)
         if not math.isfinite(bits):
             self._zero_gradients()
             raise FloatingPointError(f"step {step + 1}: the loss is {bits}; stopped before the update")
+        self.progress.seconds += seconds
         self._update()
         self.progress.step += 1
         self.stopped_by = stopped_by
         return StepResult(bits, characters * self.ranks.num_ranks, flops * self.ranks.num_ranks)
 
-    def _agree(self, bits: Tensor) -> tuple[float, int]:
-        """The loss over all processes, and whether a signal came to any. All go by the first one's clock."""
-        seconds = time.perf_counter() - self.clock if self.ranks.is_first else 0.0
-        own = torch.tensor([seconds, float(self.signalled)], dtype=torch.float64)
-        total, seconds, signals = self.ranks.sum(torch.cat([bits, own.to(bits.device)])).tolist()
-        self.progress.seconds += seconds
-        self.clock = time.perf_counter()
-        return total, self.signalled or (signal.SIGTERM if signals else 0)
+    def _agree(self, bits: Tensor) -> Callable[[], list[float]]:
+        """Begin to sum over all processes; the answer: the loss, seconds, whether a signal came to any.
+
+        All go by the first one's clock.
+        """
+        now = time.perf_counter()
+        own = [now - self.clock if self.ranks.is_first else 0.0, float(self.signalled)]
+        self.clock = now
+        return fetch(self.ranks.sum(torch.cat([bits, torch.tensor(own, dtype=torch.float64).to(bits.device)])))
 
     def _update(self) -> None:
         factor = rate_factor(self.config, self.share_done())
@@ -289,6 +294,22 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def fetch(values: Tensor) -> Callable[[], list[float]]:
+    """Ask for values (N,): what is returned waits for them, and not for what a GPU was told to do after them."""
+    if not values.is_cuda:
+        return values.tolist
+    copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+    arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record()
+
+    def wait() -> list[float]:
+        arrived.synchronize()
+        result: list[float] = copy.tolist()
+        return result
+
+    return wait
 
 
 def resident(data: EncodedText | EncodedPairs, device: torch.device) -> Any:
