@@ -54,6 +54,32 @@ def test_describe_a_models_folder(run, model):
     assert json.loads(out)["receptive_field"] == 7
 
 
+def test_a_packed_model_is_half_as_large_and_reads_alike(run, model, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("some text to read", encoding="ascii")
+    status, out, _ = run("pack", str(model), str(tmp_path / "packed"))
+    assert status == 0
+    assert out.startswith(f"{tmp_path / 'packed'}: ")
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (model, tmp_path / "packed")]
+    assert sizes[1] < 0.6 * sizes[0]
+    before, after = (
+        json.loads(run("evaluate", str(folder), "--bits", str(text), "--json")[1])["bits_per_byte"]
+        for folder in (model, tmp_path / "packed")
+    )
+    assert after == pytest.approx(before, rel=0.01)
+
+
+def test_packing_leaves_what_is_no_model_alone(run, model, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine", encoding="ascii")
+    status, _, err = run("pack", str(model), str(tmp_path / "mine"))
+    assert status == 2
+    assert "left as it is" in err
+    assert (tmp_path / "mine" / "notes.txt").read_text(encoding="ascii") == "mine"
+    status, _, err = run("pack", str(tmp_path / "nothing"), str(tmp_path / "packed"))
+    assert (status, err.count("\n")) == (2, 1)
+
+
 @pytest.mark.parametrize("name", ["enwik8-paper", "wmt14-en-de-paper"])
 def test_describe_prints_a_table(run, name):
     status, out, _ = run("describe", str(ROOT / "recipes" / f"{name}.toml"))

@@ -33,7 +33,8 @@ def test_a_language_models_numbers(model):
     assert description["parameters"] == count_parameters(model) == sum(description["parameters_by_part"].values())
     state = model.start(3)
     numbers = sum(history[0].numel() for history in state.histories)
-    assert description["state_bytes_per_row"] == numbers * STATE_ITEM_BYTES
+    tokens = 0 if state.tokens is None else state.tokens[0].nbytes
+    assert description["state_bytes_per_row"] == numbers * STATE_ITEM_BYTES + tokens
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(random_tokens(3, 7), state)
     assert description["flops_per_character"]["decoding"] * 3 * 7 == counter.get_total_flops()

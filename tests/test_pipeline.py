@@ -100,6 +100,15 @@ def test_a_models_folder_and_a_runs_are_loaded(tmp_path, texts, device):
         assert loaded.translate(texts, beam=2) == expected
 
 
+def test_weights_stored_in_half_precision_are_computed_with_in_float32(tmp_path):
+    model = translator(precision=torch.bfloat16)
+    save_model(model, [LETTERS, LETTERS], tmp_path / "model")
+    loaded = load(tmp_path / "model", device="cpu")
+    assert {parameter.dtype for parameter in loaded.model.parameters()} == {torch.float32}
+    for stored, found in zip(model.parameters(), loaded.model.parameters(), strict=True):
+        assert torch.equal(stored.float(), found)
+
+
 def test_what_is_no_model_is_one_line(tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("no-such-model", tmp_path / "missing", tmp_path / "empty"):

@@ -14,6 +14,7 @@ from bytenet.model.blocks import StackConfig
 from bytenet.model.convolution import Pointwise
 
 STATE_ITEM_BYTES = 4  # float32
+TOKEN_BYTES = 8
 
 
 def describe(config: ModelConfig) -> dict[str, Any]:
@@ -24,10 +25,10 @@ def describe(config: ModelConfig) -> dict[str, Any]:
         "kind": config.kind,
         "parameters": count_parameters(model),
         "parameters_by_part": _parameters_by_part(model),
-        "receptive_field": config.decoder.receptive_field,
+        "receptive_field": config.receptive_field,
         "inner_channels": config.inner_channels,
         "decoder": _describe_stack(config.decoder),
-        "state_bytes_per_row": STATE_ITEM_BYTES * sum(config.decoder.reaches) * config.inner_channels,
+        "state_bytes_per_row": _state_bytes(config),
         "flops_per_character": {
             "training": 3 * forward_flops(model.decoder),
             "decoding": forward_flops(model.decoder),
@@ -52,6 +53,11 @@ def describe(config: ModelConfig) -> dict[str, Any]:
             result["source_vocabulary_size"] = config.source_vocabulary.size
             result["target_vocabulary_size"] = config.target_vocabulary.size
     return result
+
+
+def _state_bytes(config: ModelConfig) -> int:
+    tokens = config.ngrams.reach if isinstance(config, LanguageModelConfig) else 0
+    return STATE_ITEM_BYTES * sum(config.decoder.reaches) * config.inner_channels + TOKEN_BYTES * tokens
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -34,13 +34,16 @@ def load(
 ) -> "Pipeline":
     """A built-in model by its name, or the model of a folder, or the best one of a run's folder.
 
-    `precision` is that of the activations: by default, for writing on a GPU bf16, else that of the weights.
+    `precision` is that of the activations: by default, for writing on a GPU bf16, else that of the weights, which are
+    float32 here even if they are stored in less.
     """
     folder = PRETRAINED / name if str(name) in built_in() else Path(name)
     if not folder.is_dir():
         known = ", ".join(built_in()) or "none in this version"
         raise ValueError(f"{name}: neither a folder nor a built-in model (built in: {known})")
     model, vocabularies = load_model(folder, device=choose_device(device))
+    if next(model.parameters()).dtype == torch.bfloat16:
+        model.float()
     return Pipeline(model, vocabularies, precision=precision, name=str(name))
 
 

@@ -92,7 +92,7 @@ def test_a_mistake_begins_with_the_fields_name(options, message):
 def test_a_limited_context_is_reading_so_much_alone(model, context):
     text = random_tokens(1, 60)[0].cpu()
     bits = context_bits(model, text, context, positions=7, seed=3)
-    first = max(context, model.config.decoder.receptive_field)
+    first = max(context, model.config.receptive_field)
     generator = torch.Generator("cpu").manual_seed(3)
     places = torch.randint(min(59, first), 60, (7,), generator=generator, device="cpu").tolist()
     expected = 0.0
@@ -108,7 +108,7 @@ def test_a_limited_context_is_reading_so_much_alone(model, context):
 @settings(max_examples=10)
 def test_a_context_of_the_receptive_field_is_the_full_one(model):
     """BEGIN is then out of reach, as is all that came before."""
-    field = model.config.decoder.receptive_field
+    field = model.config.receptive_field
     text = random_tokens(1, 2 * field + 5)[0].cpu()
     read = torch.cat([torch.tensor([BEGIN], device="cpu"), text[:-1]])[None].to(next(model.parameters()).device)
     with torch.no_grad():

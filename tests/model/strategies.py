@@ -5,10 +5,16 @@ from hypothesis import strategies as st
 
 from bytenet.model import LanguageModel, LanguageModelConfig, Model, Translator, TranslatorConfig, build
 from bytenet.model.blocks import StackConfig
+from bytenet.model.ngrams import NgramConfig
 from bytenet.model.translator import UnfoldingConfig
 from bytenet.vocabulary import NUM_CONTROLS, PAD, VocabularyConfig
 
 VOCABULARY = VocabularyConfig(kind="characters", symbols=9)
+NGRAMS = [
+    NgramConfig(),
+    NgramConfig(sizes=(2, 3), rows=11, channels=3),
+    NgramConfig(sizes=(4,), rows=64, channels=2),
+]
 FIRST_TOKEN = NUM_CONTROLS  # no padding, begin or end among random tokens
 
 
@@ -30,6 +36,7 @@ def language_models(draw: st.DrawFn) -> LanguageModel:
         vocabulary=VOCABULARY,
         inner_channels=draw(st.sampled_from([6, 7, 8])),
         decoder=draw(stack_configs()),
+        ngrams=draw(st.sampled_from(NGRAMS)),
         dropout=draw(st.sampled_from([0.0, 0.5])),
     )
     return in_double(config, seed=draw(st.integers(0, 999)))

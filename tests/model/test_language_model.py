@@ -104,6 +104,8 @@ def test_a_state_has_constant_size(model, length):
     _, state = model(random_tokens(1, length), model.start(1))
     shapes = [(1, reach, model.config.inner_channels) for reach in model.config.decoder.reaches]
     assert [tuple(history.shape) for history in state.histories] == shapes
+    reach = model.config.ngrams.reach
+    assert state.tokens is None if reach == 0 else tuple(state.tokens.shape) == (1, reach)
 
 
 @given(language_models())
@@ -129,6 +131,14 @@ def receptive_field_by_gradient(model: LanguageModel, length: int) -> int:
 def test_receptive_field_by_gradient_is_the_configs(model):
     expected = model.config.decoder.receptive_field
     assert receptive_field_by_gradient(model, expected + 10) == expected
+
+
+@given(language_models())
+def test_what_lies_before_the_receptive_field_changes_nothing(model):
+    field = model.config.receptive_field
+    tokens = random_tokens(2, field + 6)
+    other = torch.cat([random_tokens(2, 6), tokens[:, 6:]], dim=1)
+    torch.testing.assert_close(read(model, tokens)[:, -1], read(model, other)[:, -1])
 
 
 @pytest.mark.parametrize("block", ["relu", "multiplicative"])

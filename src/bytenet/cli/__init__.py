@@ -22,7 +22,7 @@ app = typer.Typer(
 for command in (
     writing.translate, writing.generate, writing.score,
     measuring.evaluate, measuring.describe,
-    training.train,
+    training.train, training.pack,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(training.data_app, name="data")

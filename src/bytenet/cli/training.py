@@ -1,7 +1,7 @@
-"""`train` and `data`."""
+"""`train`, `pack` and `data`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,6 +31,24 @@ def train(
     say(
         f"done after step {step:,}" + (f", {best:.4f} bits a symbol at best in validation" if best else "") + f": {run}"
     )
+
+
+def pack(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run's folder or a model's.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put the model by itself.")],
+    precision: Annotated[
+        Literal["float32", "bfloat16"], typer.Option(help="Of the stored weights; bfloat16 takes half the space.")
+    ] = "bfloat16",
+) -> None:
+    """Write a model by itself, without what training needs: to ship, or to hand on."""
+    import torch
+
+    from bytenet.model_folder import load_model, save_model
+
+    loaded, vocabularies = load_model(model)
+    dtype = getattr(torch, precision)
+    save_model(loaded, vocabularies, folder, weights={n: t.to(dtype) for n, t in loaded.state_dict().items()})
+    print(f"{folder}: {sum(file.stat().st_size for file in folder.iterdir()):,} bytes")
 
 
 @data_app.command("list")

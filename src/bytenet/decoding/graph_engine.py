@@ -20,6 +20,8 @@ from bytenet.decoding.engine import S
 from bytenet.decoding.ring_engine import fill_ring
 from bytenet.model import LanguageModel, Model, Translator, fused
 from bytenet.model.blocks import Block, MultiplicativeUnit, NormalizedConvolution
+from bytenet.model.language_model import last_tokens
+from bytenet.model.ngrams import Ngrams, table_rows
 from bytenet.model.state import State
 
 try:
@@ -74,6 +76,8 @@ class GraphState:
     """(S, L + 1, C); the last position is zeros, for all that come after it."""
     source_of_row: Tensor | None
     """(n,): which of the S each row stands on."""
+    tokens: Tensor | None
+    """(n, N-1): with embeddings of n-grams, the last tokens."""
 
     @property
     def device(self) -> torch.device:
@@ -92,6 +96,7 @@ class GraphState:
             table=table,
             rows=torch.arange(len(rows), device=rows.device),
             source_of_row=None if self.source_of_row is None else self.source_of_row[rows],
+            tokens=None if self.tokens is None else self.tokens[rows],
         )
 
     def compact(self) -> "GraphState":
@@ -131,6 +136,7 @@ class GraphEngine:
         decoder: Decoder = model.decoder
         self.dtype = dtype or decoder.embedding.weight.dtype
         self.embedding = decoder.embedding.weight.detach().to(self.dtype)
+        self.ngrams = None if decoder.ngrams is None else NgramStep(decoder.ngrams, self.dtype)
         self.join = None if decoder.join is None else decoder.join.weight.detach().to(self.dtype)
         self.blocks = [
             Step(cast(Block, block), dilation, self.dtype)
@@ -164,6 +170,7 @@ class GraphEngine:
             start=longest,
             representation=representation,
             source_of_row=None if representation is None else rows,
+            tokens=state.tokens,
         )
 
     @torch.no_grad()
@@ -174,6 +181,8 @@ class GraphEngine:
         source = (state.representation, state.source_of_row) if self.join is None else (None, None)
         written = tokens[:, 0].contiguous()
         step_kernels.embed(written, self.embedding, *source, state.start, state.table, state.time, x, pdl=way.few)
+        if self.ngrams is not None and state.tokens is not None:
+            x += self.ngrams(tokens, state.tokens)
         if self.join is not None:
             x = F.linear(torch.cat([x.to(self.dtype), self._standing_on(state)], dim=1), self.join).float()
         delta: Tensor | None = None
@@ -181,7 +190,7 @@ class GraphEngine:
             delta = step(x, delta, ring, state, way)
         logits = self.head(x, delta, way)
         state.time.add_(1)
-        return logits[:, None], state
+        return logits[:, None], replace(state, tokens=last_tokens(state.tokens, tokens))
 
     def filled_up(self, count: int) -> int:
         return fused.next_power_of_two(count)
@@ -210,6 +219,18 @@ class GraphEngine:
             self.captured.append(captured)
         captured.load(state, generator)
         return GraphLoop(captured)
+
+
+class NgramStep:
+    """What the n-grams that end with tokens (n, 1) add, given the ones before, (n, N-1): (n, C)"""
+
+    def __init__(self, ngrams: Ngrams, dtype: torch.dtype) -> None:
+        self.config = ngrams.config
+        self.embedding, self.mix = (part.weight.detach().to(dtype) for part in (ngrams.embedding, ngrams.mix))
+
+    def __call__(self, tokens: Tensor, before: Tensor) -> Tensor:
+        rows = table_rows(torch.cat([before, tokens], dim=1), self.config)
+        return F.linear(self.embedding[rows].flatten(1), self.mix)
 
 
 class Step:

@@ -22,6 +22,8 @@ from bytenet.decoding.engine import OneByOne
 from bytenet.model import LanguageModel, Translator
 from bytenet.model.blocks import Block, MultiplicativeUnit, NormalizedConvolution
 from bytenet.model.convolution import Pointwise
+from bytenet.model.language_model import last_tokens
+from bytenet.model.ngrams import Ngrams, table_rows
 from bytenet.model.normalization import EPSILON, LayerNorm
 from bytenet.model.state import State
 
@@ -47,6 +49,8 @@ class RingState:
     straight: int
     """Since this time no row has moved: each stands in its own row of the rings."""
     source: "Source | None"
+    tokens: Tensor | None
+    """(n, N-1): with embeddings of n-grams, the last tokens."""
 
     @property
     def device(self) -> torch.device:
@@ -63,7 +67,8 @@ class RingState:
                 for ring in rings
             )
         source = None if self.source is None else replace(self.source, of_row=self.source.of_row[rows])
-        return replace(self, rings=rings, table=self.table[:, rows], straight=self.time, source=source)
+        tokens = None if self.tokens is None else self.tokens[rows]
+        return replace(self, rings=rings, table=self.table[:, rows], straight=self.time, source=source, tokens=tokens)
 
     def compact(self) -> "RingState":
         return self
@@ -88,6 +93,7 @@ class RingEngine(OneByOne):
         decoder: Decoder = model.decoder
         self.dtype = dtype or decoder.embedding.weight.dtype
         self.embedding = decoder.embedding.weight.detach().to(self.dtype)
+        self.ngrams = None if decoder.ngrams is None else NgramStep(decoder.ngrams, self.dtype)
         self.join = None if decoder.join is None else Product(decoder.join, self.dtype)
         self.blocks = [
             Step(cast(Block, block), dilation, self.dtype)
@@ -105,17 +111,19 @@ class RingEngine(OneByOne):
             rings.append(fill_ring(ring, history, first=(longest - reach) % (reach + 1)))
         table = torch.arange(rows).repeat(longest + 1, 1)
         source = None if state.ahead is None else Source(state.ahead, torch.arange(rows), start=longest)
-        return RingState(tuple(rings), table, time=longest, straight=0, source=source)
+        return RingState(tuple(rings), table, time=longest, straight=0, source=source, tokens=state.tokens)
 
     @torch.inference_mode()
     def __call__(self, tokens: Tensor, state: RingState) -> tuple[Tensor, RingState]:
         x = self.embedding.index_select(0, tokens[:, 0])
+        if self.ngrams is not None and state.tokens is not None:
+            x = self.ngrams(x, tokens, state.tokens)
         if state.source is not None:
             x = self._conditioned(x, state.source, state.time)
         torch.arange(len(x), out=state.table[state.time % len(state.table)])
         for step, ring in zip(self.blocks, state.rings, strict=True):
             x = step(x, ring, state)
-        return self.head(x)[:, None], replace(state, time=state.time + 1)
+        return self.head(x)[:, None], replace(state, time=state.time + 1, tokens=last_tokens(state.tokens, tokens))
 
     def _conditioned(self, x: Tensor, source: Source, time: int) -> Tensor:
         """x (n, C) with the position of the source's representation that it stands on; past its end, with zeros."""
@@ -135,6 +143,18 @@ def fill_ring(ring: Tensor, history: Tensor, first: int) -> Tensor:
     ring[first : first + until_end] = history[:, :until_end].transpose(0, 1)
     ring[: history.shape[1] - until_end] = history[:, until_end:].transpose(0, 1)
     return ring
+
+
+class NgramStep:
+    """x (n, C) with what the n-grams that end with tokens (n, 1) add, given the ones before, (n, N-1)"""
+
+    def __init__(self, ngrams: Ngrams, dtype: torch.dtype) -> None:
+        self.config, self.mix = ngrams.config, Product(ngrams.mix, dtype)
+        self.embedding = ngrams.embedding.weight.detach().to(dtype)
+
+    def __call__(self, x: Tensor, tokens: Tensor, before: Tensor) -> Tensor:
+        rows = table_rows(torch.cat([before, tokens], dim=1), self.config)
+        return self.mix.added_to(x, self.embedding[rows].flatten(1))
 
 
 class Step:

@@ -27,7 +27,7 @@ def context_bits(
         raise ValueError(f"a context of {context:,} symbols needs a longer text than {len(text):,}")
     device = next(model.parameters()).device
     generator = torch.Generator("cpu").manual_seed(seed)
-    first = min(len(text) - 1, max(context, model.config.decoder.receptive_field))
+    first = min(len(text) - 1, max(context, model.config.receptive_field))
     places = torch.randint(first, len(text), (positions,), generator=generator, device="cpu")
     window = torch.arange(-context, 1, device="cpu")
     total = 0.0

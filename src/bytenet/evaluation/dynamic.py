@@ -7,7 +7,7 @@ It is another measure than that of a fixed model, and reported apart from it (Kr
 import copy
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -85,4 +85,4 @@ def segments(parts: Iterable[Tensor], length: int) -> Iterator[Tensor]:
 
 def detached(state: State) -> State:
     """The past is read, not learnt from again."""
-    return State(tuple(history.detach() for history in state.histories))
+    return replace(state, histories=tuple(history.detach() for history in state.histories))

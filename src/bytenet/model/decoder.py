@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from bytenet.model.blocks import Stack, StackConfig
 from bytenet.model.convolution import CausalConvolution, Pointwise
+from bytenet.model.ngrams import NgramConfig, Ngrams
 from bytenet.model.normalization import LayerNorm
 
 Conditioning = Literal["add", "concatenate"]
@@ -28,12 +29,14 @@ class Decoder(nn.Module):
         inner_channels: int,
         dropout: float,
         conditioning: Conditioning | None = None,
+        ngrams: NgramConfig | None = None,
     ) -> None:
         super().__init__()
         channels = 2 * inner_channels
         self.inner_channels = inner_channels
         self.reaches = config.reaches
         self.embedding = nn.Embedding(vocabulary_size, channels)
+        self.ngrams = Ngrams(ngrams, channels) if ngrams is not None and ngrams.sizes else None
         # not in the paper: how representation and embedding meet; joined side by side, they are mixed down to 2d
         self.join = Pointwise(2 * channels, channels) if conditioning == "concatenate" else None
         self.blocks = Stack(config, inner_channels, CausalConvolution)
@@ -48,10 +51,19 @@ class Decoder(nn.Module):
         )
 
     def forward(
-        self, tokens: Tensor, histories: Sequence[Tensor], source: Tensor | None = None
+        self,
+        tokens: Tensor,
+        histories: Sequence[Tensor],
+        source: Tensor | None = None,
+        before: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """tokens (B, T), source (B, T, C) or None -> logits (B, T, V), the histories after these tokens"""
+        """tokens (B, T), source (B, T, C) or None, the tokens before these if n-grams reach them -> logits (B, T, V),
+        the histories after these tokens
+        """
         x = self.embedding(tokens).to(histories[0].dtype)
+        if self.ngrams is not None:
+            assert before is not None
+            x = x + self.ngrams(tokens, before, x.dtype)
         if source is not None:
             x = x + source if self.join is None else self.join(torch.cat([x, source], dim=-1))
         x, after = self.blocks(x, histories)

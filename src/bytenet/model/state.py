@@ -17,6 +17,8 @@ class State:
     """For each block of the decoder, what its convolution still reaches: (B, (K-1)·dilation, d)."""
     ahead: Tensor | None = None
     """Translators: the part of the source representation not yet unfolded over, (B, L, C); zeros behind a row's end."""
+    tokens: Tensor | None = None
+    """With embeddings of n-grams up to N tokens: the last N-1 tokens, (B, N-1)."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -31,6 +33,7 @@ class State:
         return State(
             histories=tuple(history.index_select(0, rows) for history in self.histories),
             ahead=None if self.ahead is None else self.ahead.index_select(0, rows),
+            tokens=None if self.tokens is None else self.tokens.index_select(0, rows),
         )
 
     def compact(self) -> "State":

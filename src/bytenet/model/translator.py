@@ -76,6 +76,11 @@ class TranslatorConfig:
             raise ValueError(f"encoder.kernel_width must be odd to be centred, not {self.encoder.kernel_width}")
 
     @property
+    def receptive_field(self) -> int:
+        """How many target tokens an output depends on, its own included."""
+        return self.decoder.receptive_field
+
+    @property
     def vocabulary_configs(self) -> tuple[VocabularyConfig, ...]:
         return (self.source_vocabulary, self.target_vocabulary)
 

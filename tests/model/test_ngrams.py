@@ -1,0 +1,86 @@
+"""Embeddings of n-grams: what stands in which row, and what that adds."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bytenet.model import LanguageModelConfig
+from bytenet.model.ngrams import NgramConfig, Ngrams, table_rows
+from tests.model.strategies import NGRAMS, VOCABULARY, in_double, random_tokens
+
+configs = st.sampled_from([config for config in NGRAMS if config.sizes])
+
+
+@given(configs, st.integers(1, 9))
+def test_each_size_has_a_table_of_its_own(config, length):
+    rows = table_rows(random_tokens(3, config.reach + length), config)
+    assert rows.shape == (3, length, len(config.sizes))
+    assert (rows // config.rows == torch.arange(len(config.sizes))).all()
+
+
+@given(configs, st.integers(0, 5))
+def test_an_n_gram_has_the_same_row_wherever_it_stands(config, offset):
+    for number, size in enumerate(config.sizes):
+        ngram = random_tokens(1, size)
+        ends = []
+        for before in (0, offset):
+            text = torch.cat([random_tokens(1, config.reach + before), ngram], dim=1)
+            ends.append(table_rows(text, config)[0, -1, number])
+        assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_different_n_grams_seldom_share_a_row(size):
+    """Every token counts, and so does their order: as many share a row as by chance, within a factor of two."""
+    config = NgramConfig(sizes=(size,), rows=1024)
+    torch.manual_seed(size)
+    ngrams = torch.randint(3, 260, (20_000, size))
+    others = {"reversed": ngrams.flip(1)}
+    for place in range(size):
+        others[f"another token {place}"] = ngrams.clone()
+        others[f"another token {place}"][:, place] ^= 1
+    for what, changed in others.items():
+        different = (ngrams != changed).any(1)
+        shared = (table_rows(ngrams, config) == table_rows(changed, config))[different].float().mean()
+        assert shared < 2 / 1024, what
+
+
+def test_common_n_grams_spread_over_the_table():
+    config = NgramConfig(sizes=(2,), rows=4096)
+    pairs = torch.cartesian_prod(torch.arange(3, 67), torch.arange(3, 67))  # as many as there are rows
+    used = table_rows(pairs, config).unique().numel()
+    assert 0.6 < used / 4096 < 0.67  # 1 - 1/e of the rows, if by chance
+
+
+@given(configs)
+def test_the_embeddings_of_all_n_grams_are_mixed_into_the_tokens_own(config):
+    ngrams = Ngrams(config, 8).double()
+    tokens = random_tokens(2, config.reach + 5)
+    found = ngrams(tokens[:, config.reach :], tokens[:, : config.reach], torch.float64)
+    rows = table_rows(tokens, config)
+    for row in range(2):
+        for position in range(5):
+            beside = torch.cat([ngrams.embedding.weight[index] for index in rows[row, position]])
+            torch.testing.assert_close(found[row, position], ngrams.mix.weight @ beside)
+
+
+def test_without_sizes_there_is_nothing_beside_the_papers_embedding():
+    model = in_double(LanguageModelConfig(vocabulary=VOCABULARY, inner_channels=6))
+    assert model.decoder.ngrams is None
+    assert model.start(2).tokens is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"sizes": (1, 2)}, "sizes must be at least 2"),
+        ({"sizes": (3, 2)}, "sizes must rise"),
+        ({"sizes": (2, 2)}, "sizes must rise"),
+        ({"rows": 0}, "rows must be at least 1"),
+        ({"channels": 0}, "channels must be at least 1"),
+    ],
+)
+def test_an_impossible_config_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        NgramConfig(**wrong)
