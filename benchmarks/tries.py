@@ -1,0 +1,97 @@
+"""Several short runs of a recipe, one after the other in one process: which change learns more in the same time?
+
+    python benchmarks/tries.py recipes/enwik8-fast.toml --minutes 1.2 --out runs/tries \\
+        --try "" --try "training.matrix_learning_rate=0.01" --try "model.decoder.num_blocks=8 training.seed=1"
+
+Each --try is a list of changes to the recipe, as --set of `bytenet train` takes them; --set goes for all. The corpus is
+encoded once and no checkpoint is written, so that a try costs little beside its own time. The first try also pays for
+what is compiled. Results go to stdout and to tries.jsonl as they come; each try's metrics.jsonl stays in its folder.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bytenet.config import Recipe, load_recipe
+from bytenet.data.encoding import EncodedCorpus
+from bytenet.describe import count_parameters
+from bytenet.device import choose_device
+from bytenet.talk import Talk
+from bytenet.training.distributed import Ranks
+from bytenet.training.metrics import METRICS, Metrics, read_metrics
+from bytenet.training.preparation import open_corpus
+from bytenet.training.trainer import Trainer
+
+
+class Try(Trainer):
+    """A run that keeps nothing but its metrics."""
+
+    def _save(self, metrics: Metrics | None, *, final: bool = False) -> bool:
+        return True
+
+    def _keep(self, write: Callable[[], None], *, must: bool = False) -> bool:
+        return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("runs/tries"))
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="common")
+    parser.add_argument("--try", action="append", required=True, metavar="CHANGES", dest="tries")
+    arguments = parser.parse_args()
+    ranks, talk, begin = Ranks(0, 1, choose_device(None)), Talk(quiet=True), time.perf_counter()
+    corpora: dict[Any, EncodedCorpus] = {}
+    for changes in arguments.tries:
+        budget = f"training.minutes={arguments.minutes}"
+        recipe = load_recipe(arguments.recipe, [budget, *arguments.common, *changes.split()])
+        folder = arguments.out / (changes.replace("/", "-").replace(" ", ",")[:100] or "as it is")
+        folder.mkdir(parents=True, exist_ok=True)
+        made_from = (recipe.data.kind if recipe.data else None, *recipe.model.vocabulary_configs)
+        if made_from not in corpora:
+            corpora[made_from] = open_corpus(recipe, arguments.out, ranks, talk)
+        result = {"changes": changes} | run(recipe, folder, corpora[made_from], ranks, talk)
+        result["elapsed"] = time.perf_counter() - begin
+        print(
+            f"{result['validation_bits']:.4f} validation  {result['training_bits']:.4f} training  "
+            f"{result['steps']:,} steps  {result['characters_per_second']:,.0f} characters/s  "
+            f"{result.get('share_of_peak', 0):.1%} of peak  {result['parameters'] / 1e6:.1f}M  "
+            f"{result['elapsed']:.0f} s  {changes or '(as it is)'}",
+            flush=True,
+        )
+        with (arguments.out / "tries.jsonl").open("a", encoding="ascii") as file:
+            file.write(json.dumps(result) + "\n")
+
+
+def run(recipe: Recipe, folder: Path, corpus: EncodedCorpus, ranks: Ranks, talk: Talk) -> dict[str, Any]:
+    (folder / METRICS).unlink(missing_ok=True)
+    trainer = Try(recipe, folder, corpus, ranks, talk)
+    trainer.run_to_the_end()
+    lines = read_metrics(folder / METRICS)
+    steps = [line for line in lines if "bits" in line]
+    result = {
+        "validation_bits": [line["validation_bits"] for line in lines if "validation_bits" in line][-1],
+        "training_bits": statistics.fmean(line["bits"] for line in steps[-20:]),
+        "steps": trainer.progress.step,
+        "characters_per_second": statistics.median(line["characters_per_second"] for line in steps),
+        "parameters": count_parameters(trainer.model),
+        "seconds": trainer.progress.seconds,
+    }
+    if ranks.device.type == "cuda":
+        result["share_of_peak"] = statistics.median(line["share_of_peak"] for line in steps)
+        result["gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
+        del trainer
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    return result
+
+
+if __name__ == "__main__":
+    main()
