@@ -13,12 +13,14 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bytenet.config import Recipe, load_recipe
+from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus
 from bytenet.describe import count_parameters
 from bytenet.device import choose_device
@@ -54,9 +56,10 @@ def main() -> None:
         recipe = load_recipe(arguments.recipe, [budget, *arguments.common, *changes.split()])
         folder = arguments.out / (changes.replace("/", "-").replace(" ", ",")[:100] or "as it is")
         folder.mkdir(parents=True, exist_ok=True)
-        made_from = (recipe.data.kind if recipe.data else None, *recipe.model.vocabulary_configs)
+        data = replace(recipe.data, window=1, context=0) if isinstance(recipe.data, TextConfig) else recipe.data
+        made_from = (data, *recipe.model.vocabulary_configs)
         if made_from not in corpora:
-            corpora[made_from] = open_corpus(recipe, arguments.out, ranks, talk)
+            corpora[made_from] = open_corpus(recipe, arguments.out / f"corpus {len(corpora)}", ranks, talk)
         result = {"changes": changes} | run(recipe, folder, corpora[made_from], ranks, talk)
         result["elapsed"] = time.perf_counter() - begin
         print(

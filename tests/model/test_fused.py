@@ -34,9 +34,10 @@ class Case:
     empty_history: bool = False
     use_history: bool = False
     """Whether the loss also reads the history that the block returns."""
+    dropout: float = 0.0
 
     def block(self) -> Block:
-        config = StackConfig(block=self.kind, kernel_width=self.kernel_width)
+        config = StackConfig(block=self.kind, kernel_width=self.kernel_width, dropout=self.dropout)
         block = Block(config, self.inner_channels, CausalConvolution if self.causal else CentredConvolution)
         with torch.no_grad():  # norms that do something, and a branch as large as the residual
             for parameter in block.parameters():
@@ -59,6 +60,7 @@ def results(case: Case, block: Block, dtype: torch.dtype, *, fused: bool) -> dic
     x, history = (None if value is None else value.to(dtype).requires_grad_() for value in case.inputs())
     assert x is not None
     block.zero_grad()
+    torch.manual_seed(3)  # what dropout draws
     y, after = fused_block(block, x, history, case.dilation) if fused else block.plain(x, history, case.dilation)
     y.backward(torch.randn(y.shape).to(y), retain_graph=case.use_history)
     if case.use_history:
@@ -84,6 +86,7 @@ CASES = [
     *(Case("multiplicative", causal, length=length) for causal in (True, False) for length in (1, 2)),
     *(Case(kind, causal, dilation=20) for kind in KINDS for causal in (True, False)),
     *(Case(kind, True, empty_history=True, dilation=2) for kind in KINDS),
+    *(Case(kind, causal, dropout=0.4) for kind in KINDS for causal in (True, False)),
     *(Case(kind, True, use_history=True, dilation=dilation) for kind in KINDS for dilation in (2, 12)),
 ]
 

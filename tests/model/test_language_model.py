@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bytenet.model import LanguageModel, LanguageModelConfig, State
 from bytenet.model.blocks import StackConfig
+from bytenet.model.ngrams import NgramConfig
 from tests.model.strategies import VOCABULARY, in_double, language_models, random_tokens
 
 
@@ -108,9 +109,15 @@ def test_a_state_has_constant_size(model, length):
     assert state.tokens is None if reach == 0 else tuple(state.tokens.shape) == (1, reach)
 
 
-@given(language_models())
-def test_dropout_is_off_in_evaluation_and_on_in_training(model):
-    model = in_double(replace(model.config, dropout=0.5))
+@pytest.mark.parametrize("place", ["head", "blocks", "n-grams"])
+@given(model=language_models())
+def test_dropout_is_off_in_evaluation_and_on_in_training(place, model):
+    dropped = {
+        "head": {"dropout": 0.5},
+        "blocks": {"decoder": replace(model.config.decoder, dropout=0.5)},
+        "n-grams": {"ngrams": NgramConfig(sizes=(2, 3), rows=11, channels=3, dropout=0.5)},
+    }
+    model = in_double(replace(model.config, **({"dropout": 0.0} | dropped[place])))
     tokens = random_tokens(2, 9)
     assert torch.equal(read(model, tokens), read(model, tokens))
     model.train()

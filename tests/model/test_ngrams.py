@@ -65,6 +65,18 @@ def test_the_embeddings_of_all_n_grams_are_mixed_into_the_tokens_own(config):
             torch.testing.assert_close(found[row, position], ngrams.mix.weight @ beside)
 
 
+def test_an_n_gram_is_left_out_as_a_whole_and_the_others_make_up_for_it():
+    config = NgramConfig(sizes=(2, 3), rows=64, channels=4, dropout=0.5)
+    ngrams = Ngrams(config, 8).double()
+    ngrams.mix.weight.data = torch.eye(8, dtype=torch.float64)
+    tokens, before = random_tokens(50, 9), random_tokens(50, config.reach)
+    dropped = ngrams(tokens, before, torch.float64).view(50, 9, 2, 4)
+    kept = ngrams.eval()(tokens, before, torch.float64).view(50, 9, 2, 4)
+    out = (dropped == 0).all(-1)
+    assert 0.4 < out.double().mean() < 0.6
+    torch.testing.assert_close(dropped[~out], 2 * kept[~out])
+
+
 def test_without_sizes_there_is_nothing_beside_the_papers_embedding():
     model = in_double(LanguageModelConfig(vocabulary=VOCABULARY, inner_channels=6))
     assert model.decoder.ngrams is None
@@ -79,6 +91,7 @@ def test_without_sizes_there_is_nothing_beside_the_papers_embedding():
         ({"sizes": (2, 2)}, "sizes must rise"),
         ({"rows": 0}, "rows must be at least 1"),
         ({"channels": 0}, "channels must be at least 1"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
     ],
 )
 def test_an_impossible_config_is_refused(wrong, message):

@@ -36,6 +36,8 @@ class StackConfig:
     """The dilation of the first block, the second, ...; repeated over the stack, from the first again."""
     second_unit: bool = False
     """Multiplicative blocks only: a second multiplicative unit, of kernel width 1, after the first."""
+    dropout: float = 0.0
+    """Not in the paper: the share of a block's inner channels dropped in training, before they are expanded."""
 
     def __post_init__(self) -> None:
         if self.num_blocks < 1:
@@ -48,6 +50,7 @@ class StackConfig:
             raise ValueError(f"dilations must be at least 1, not {min(self.dilations)}")
         if self.second_unit and self.block != "multiplicative":
             raise ValueError('second_unit needs block = "multiplicative"')
+        check_dropout(self.dropout)
 
     @property
     def block_dilations(self) -> tuple[int, ...]:
@@ -63,6 +66,12 @@ class StackConfig:
     def receptive_field(self) -> int:
         """How many positions an output depends on, its own included."""
         return 1 + sum(self.reaches)
+
+
+def check_dropout(dropout: float) -> None:
+    """What every config asks of its `dropout`."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be at least 0 and less than 1, not {dropout}")
 
 
 class Stack(nn.ModuleList):
@@ -96,6 +105,7 @@ class Block(nn.Module):
             case "multiplicative":
                 self.transform = MultiplicativeUnit(inner_channels, config.kernel_width, convolution)
         self.second_unit = MultiplicativeUnit(inner_channels, 1, convolution) if config.second_unit else None
+        self.dropout = config.dropout
         # not in the paper: the sum over all blocks starts with the variance of one
         self.expand = Pointwise(inner_channels, 2 * inner_channels, gain=config.num_blocks**-0.5)
 
@@ -113,6 +123,7 @@ class Block(nn.Module):
         h, context = self.transform(h, context, dilation)
         if self.second_unit is not None:
             h, _ = self.second_unit(h, None, 1)
+        h = F.dropout(h, self.dropout, self.training)
         return x + self.expand(h), context
 
 

@@ -62,7 +62,7 @@ def fused_block(block: "Block", x: Tensor, history: Tensor | None, dilation: int
         assert history.shape == expected
     with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]  # Triton starts kernels on the current device
         y, after = FusedBlock.apply(  # type: ignore[no-untyped-call]
-            window, x, history,
+            window, block.dropout if block.training else 0.0, x, history,
             block.first_norm.weight, block.first_norm.bias, block.reduce.weight,
             block.second_norm.weight, block.second_norm.bias, convolution.mix.weight,
             transform.norm.weight, transform.norm.bias, block.expand.weight,
@@ -115,7 +115,7 @@ class FusedBlock(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, window: Window, x: Tensor, history: Tensor | None, *parameters: Tensor
+        ctx: Any, window: Window, dropout: float, x: Tensor, history: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """The parameters in the order in which the block uses them; they are cast to the precision of x."""
         first_weight, first_bias, reduce, second_weight, second_bias, mix, third_weight, third_bias, expand = parameters
@@ -131,25 +131,30 @@ class FusedBlock(torch.autograd.Function):
             out = gates(mixed, taps, third_weight, third_bias, window)  # (M, d)
         else:
             out = norm_relu(mixed, third_weight, third_bias, window.pointwise)  # (M, d)
+        mask = None
+        if dropout:
+            out, mask = torch.native_dropout(out, dropout, train=True)
         y = torch.addmm(rows, out, expand.t())  # (M, C)
 
         norms = (first_weight, first_bias, second_weight, second_bias, third_weight, third_bias)
-        ctx.save_for_backward(rows, activated, reduced, taps, mixed, out, reduce, mix, expand, *norms)
+        ctx.save_for_backward(rows, activated, reduced, taps, mixed, out, mask, reduce, mix, expand, *norms)
         ctx.set_materialize_grads(False)
-        ctx.window, ctx.parameter_dtype = window, parameters[0].dtype
+        ctx.window, ctx.dropout, ctx.parameter_dtype = window, dropout, parameters[0].dtype
         return y.view(x.shape), None if history is None else next_history(taps, history, window)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator,no-untyped-call,unused-ignore]
     def backward(ctx: Any, d_y: Tensor | None, d_after: Tensor | None) -> tuple[Tensor | None, ...]:
         """d_y (B, T, C), d_after (B, (K-1)·dilation, d): of the history that was returned; None for zeros."""
-        rows, activated, reduced, taps, mixed, out, reduce, mix, expand, *norms = ctx.saved_tensors
+        rows, activated, reduced, taps, mixed, out, mask, reduce, mix, expand, *norms = ctx.saved_tensors
         first_weight, first_bias, second_weight, second_bias, third_weight, third_bias = norms
         window, dtype = ctx.window, ctx.parameter_dtype
         d_y = torch.zeros_like(rows) if d_y is None else d_y.reshape(rows.shape).contiguous()
 
         d_out = d_y @ expand  # (M, d)
         d_expand = weight_gradient(d_y, out, dtype)
+        if mask is not None:
+            d_out = torch.ops.aten.native_dropout_backward(d_out, mask, 1 / (1 - ctx.dropout))
         if is_gated(mixed, reduced):
             d_mixed, d_h, d_third = gates_backward(d_out, mixed, taps, third_weight, third_bias, window)
         else:
@@ -166,8 +171,8 @@ class FusedBlock(torch.autograd.Function):
             d_activated, rows, first_weight, first_bias, window.pointwise, residual=d_y
         )
         d_x = d_rows.view(window.batch, window.length, rows.shape[1])
-        d_history = history_gradient(d_taps, d_after, window) if ctx.needs_input_grad[2] else None
-        return None, d_x, d_history, *d_first, d_reduce, *d_second, d_mix, *d_third, d_expand
+        d_history = history_gradient(d_taps, d_after, window) if ctx.needs_input_grad[3] else None
+        return None, None, d_x, d_history, *d_first, d_reduce, *d_second, d_mix, *d_third, d_expand
 
 
 def is_gated(mixed: Tensor, reduced: Tensor) -> bool:

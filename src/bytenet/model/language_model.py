@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from bytenet.model.blocks import StackConfig
+from bytenet.model.blocks import StackConfig, check_dropout
 from bytenet.model.decoder import Decoder
 from bytenet.model.ngrams import NgramConfig
 from bytenet.model.state import State
@@ -78,5 +78,4 @@ def check_widths(inner_channels: int, dropout: float) -> None:
         raise ValueError(
             f"inner_channels must be at least 2, not {inner_channels}: layer norm over one channel is zero"
         )
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and less than 1, not {dropout}")
+    check_dropout(dropout)

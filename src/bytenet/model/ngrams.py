@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from bytenet.model.blocks import check_dropout
 from bytenet.model.convolution import Pointwise
 
-# Odd numbers of 64 bits; products wrap around. A sum of products alone would send n-grams that differ by the same amount
-# to rows that do: the upper half of the bits is folded into the lower before the last product.
+# Odd numbers of 64 bits; products wrap around. A sum of products alone would send n-grams that differ by the same
+# amount to rows that do: the upper half of the bits is folded into the lower before the last product.
 NEXT, SPREAD = -7046029254386353131, -4658895280553007687
 
 
@@ -29,6 +31,8 @@ class NgramConfig:
     """Of the table of each size."""
     channels: int = 128
     """Of the embedding of an n-gram."""
+    dropout: float = 0.0
+    """The share of n-grams left out in training, each by itself."""
 
     def __post_init__(self) -> None:
         if self.sizes and min(self.sizes) < 2:
@@ -38,6 +42,7 @@ class NgramConfig:
         for name in ("rows", "channels"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_dropout(self.dropout)
 
     @property
     def reach(self) -> int:
@@ -58,6 +63,8 @@ class Ngrams(nn.Module):
     def forward(self, tokens: Tensor, before: Tensor, dtype: torch.dtype) -> Tensor:
         """tokens (B, T), before (B, N-1): the ones before them -> (B, T, C)"""
         found = self.embedding(table_rows(torch.cat([before, tokens], dim=1), self.config))  # (B, T, S, E)
+        if self.training and self.config.dropout:
+            found = found * F.dropout(torch.ones_like(found[..., :1]), self.config.dropout)
         mixed: Tensor = self.mix(found.flatten(-2).to(dtype))
         return mixed
 
