@@ -56,7 +56,7 @@ def describe(config: ModelConfig) -> dict[str, Any]:
 
 
 def _state_bytes(config: ModelConfig) -> int:
-    tokens = config.ngrams.reach if isinstance(config, LanguageModelConfig) else 0
+    tokens = (config.ngrams if isinstance(config, LanguageModelConfig) else config.target_ngrams).reach
     return STATE_ITEM_BYTES * sum(config.decoder.reaches) * config.inner_channels + TOKEN_BYTES * tokens
 
 

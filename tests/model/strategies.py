@@ -55,6 +55,8 @@ def translators(draw: st.DrawFn) -> Translator:
         inner_channels=draw(st.sampled_from([6, 7, 8])),
         encoder=draw(stack_configs(centred=True)),
         decoder=draw(stack_configs()),
+        source_ngrams=draw(st.sampled_from(NGRAMS)),
+        target_ngrams=draw(st.sampled_from(NGRAMS)),
         unfolding=unfolding,
         conditioning=draw(st.sampled_from(["add", "concatenate"])),
     )

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bytenet.model import LanguageModelConfig
-from bytenet.model.ngrams import NgramConfig, Ngrams, table_rows
+from bytenet.model.ngrams import NgramConfig, Ngrams, rows_around, rows_ending
+from bytenet.vocabulary import PAD
 from tests.model.strategies import NGRAMS, VOCABULARY, in_double, random_tokens
 
 configs = st.sampled_from([config for config in NGRAMS if config.sizes])
@@ -14,7 +15,7 @@ configs = st.sampled_from([config for config in NGRAMS if config.sizes])
 
 @given(configs, st.integers(1, 9))
 def test_each_size_has_a_table_of_its_own(config, length):
-    rows = table_rows(random_tokens(3, config.reach + length), config)
+    rows = rows_ending(random_tokens(3, config.reach + length), config)
     assert rows.shape == (3, length, len(config.sizes))
     assert (rows // config.rows == torch.arange(len(config.sizes))).all()
 
@@ -26,7 +27,7 @@ def test_an_n_gram_has_the_same_row_wherever_it_stands(config, offset):
         ends = []
         for before in (0, offset):
             text = torch.cat([random_tokens(1, config.reach + before), ngram], dim=1)
-            ends.append(table_rows(text, config)[0, -1, number])
+            ends.append(rows_ending(text, config)[0, -1, number])
         assert ends[0] == ends[1]
 
 
@@ -42,14 +43,14 @@ def test_different_n_grams_seldom_share_a_row(size):
         others[f"another token {place}"][:, place] ^= 1
     for what, changed in others.items():
         different = (ngrams != changed).any(1)
-        shared = (table_rows(ngrams, config) == table_rows(changed, config))[different].float().mean()
+        shared = (rows_ending(ngrams, config) == rows_ending(changed, config))[different].float().mean()
         assert shared < 2 / 1024, what
 
 
 def test_common_n_grams_spread_over_the_table():
     config = NgramConfig(sizes=(2,), rows=4096)
     pairs = torch.cartesian_prod(torch.arange(3, 67), torch.arange(3, 67))  # as many as there are rows
-    used = table_rows(pairs, config).unique().numel()
+    used = rows_ending(pairs, config).unique().numel()
     assert 0.6 < used / 4096 < 0.67  # 1 - 1/e of the rows, if by chance
 
 
@@ -57,21 +58,36 @@ def test_common_n_grams_spread_over_the_table():
 def test_the_embeddings_of_all_n_grams_are_mixed_into_the_tokens_own(config):
     ngrams = Ngrams(config, 8).double()
     tokens = random_tokens(2, config.reach + 5)
-    found = ngrams(tokens[:, config.reach :], tokens[:, : config.reach], torch.float64)
-    rows = table_rows(tokens, config)
+    rows = rows_ending(tokens, config)
+    found = ngrams(rows, torch.float64)
     for row in range(2):
         for position in range(5):
             beside = torch.cat([ngrams.embedding.weight[index] for index in rows[row, position]])
             torch.testing.assert_close(found[row, position], ngrams.mix.weight @ beside)
 
 
+@given(configs)
+def test_a_position_is_in_the_middle_of_the_n_grams_around_it(config):
+    tokens = random_tokens(2, 7)
+    around = rows_around(tokens, config)
+    for position in range(7):
+        for i, size in enumerate(config.sizes):
+            first, last = position - size // 2, position + (size - 1) // 2
+            ngram = torch.stack(
+                [tokens[:, at] if 0 <= at < 7 else torch.full((2,), PAD) for at in range(first, last + 1)], dim=1
+            )
+            before = torch.full((2, config.reach + 1 - size), PAD)
+            alone = rows_ending(torch.cat([before, ngram], dim=1), config)
+            assert torch.equal(around[:, position, i], alone[:, 0, i])
+
+
 def test_an_n_gram_is_left_out_as_a_whole_and_the_others_make_up_for_it():
     config = NgramConfig(sizes=(2, 3), rows=64, channels=4, dropout=0.5)
     ngrams = Ngrams(config, 8).double()
     ngrams.mix.weight.data = torch.eye(8, dtype=torch.float64)
-    tokens, before = random_tokens(50, 9), random_tokens(50, config.reach)
-    dropped = ngrams(tokens, before, torch.float64).view(50, 9, 2, 4)
-    kept = ngrams.eval()(tokens, before, torch.float64).view(50, 9, 2, 4)
+    rows = rows_ending(random_tokens(50, config.reach + 9), config)
+    dropped = ngrams(rows, torch.float64).view(50, 9, 2, 4)
+    kept = ngrams.eval()(rows, torch.float64).view(50, 9, 2, 4)
     out = (dropped == 0).all(-1)
     assert 0.4 < out.double().mean() < 0.6
     torch.testing.assert_close(dropped[~out], 2 * kept[~out])

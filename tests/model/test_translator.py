@@ -1,6 +1,7 @@
 """The translator: stacking, dynamic unfolding, and that a sentence is translated as if it stood alone."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bytenet.model import State, Translator, TranslatorConfig
+from bytenet.model import Translator, TranslatorConfig
 from bytenet.model.blocks import StackConfig
 from bytenet.model.translator import UnfoldingConfig
 from bytenet.vocabulary import PAD
@@ -93,7 +94,7 @@ def test_unfolding_past_the_end_equals_zeros_joined(model):
     state = model.start(source)
     assume(state.ahead.shape[1] < 60)
     zeros = torch.zeros(2, 60, state.ahead.shape[2], dtype=torch.float64)
-    joined, _ = model(tokens, State(state.histories, torch.cat([state.ahead, zeros], dim=1)))
+    joined, _ = model(tokens, replace(state, ahead=torch.cat([state.ahead, zeros], dim=1)))
     assert torch.equal(read(model, source, tokens), joined)
 
 

@@ -21,7 +21,7 @@ from bytenet.decoding.ring_engine import fill_ring
 from bytenet.model import LanguageModel, Model, Translator, fused
 from bytenet.model.blocks import Block, MultiplicativeUnit, NormalizedConvolution
 from bytenet.model.language_model import last_tokens
-from bytenet.model.ngrams import Ngrams, table_rows
+from bytenet.model.ngrams import Ngrams, rows_ending
 from bytenet.model.state import State
 
 try:
@@ -229,7 +229,7 @@ class NgramStep:
         self.embedding, self.mix = (part.weight.detach().to(dtype) for part in (ngrams.embedding, ngrams.mix))
 
     def __call__(self, tokens: Tensor, before: Tensor) -> Tensor:
-        rows = table_rows(torch.cat([before, tokens], dim=1), self.config)
+        rows = rows_ending(torch.cat([before, tokens], dim=1), self.config)
         return F.linear(self.embedding[rows].flatten(1), self.mix)
 
 

@@ -23,7 +23,7 @@ from bytenet.model import LanguageModel, Translator
 from bytenet.model.blocks import Block, MultiplicativeUnit, NormalizedConvolution
 from bytenet.model.convolution import Pointwise
 from bytenet.model.language_model import last_tokens
-from bytenet.model.ngrams import Ngrams, table_rows
+from bytenet.model.ngrams import Ngrams, rows_ending
 from bytenet.model.normalization import EPSILON, LayerNorm
 from bytenet.model.state import State
 
@@ -153,7 +153,7 @@ class NgramStep:
         self.embedding = ngrams.embedding.weight.detach().to(dtype)
 
     def __call__(self, x: Tensor, tokens: Tensor, before: Tensor) -> Tensor:
-        rows = table_rows(torch.cat([before, tokens], dim=1), self.config)
+        rows = rows_ending(torch.cat([before, tokens], dim=1), self.config)
         return self.mix.added_to(x, self.embedding[rows].flatten(1))
 
 

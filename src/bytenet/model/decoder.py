@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from bytenet.model.blocks import Stack, StackConfig
 from bytenet.model.convolution import CausalConvolution, Pointwise
-from bytenet.model.ngrams import NgramConfig, Ngrams
+from bytenet.model.ngrams import NgramConfig, Ngrams, rows_ending
 from bytenet.model.normalization import LayerNorm
 
 Conditioning = Literal["add", "concatenate"]
@@ -50,6 +50,10 @@ class Decoder(nn.Module):
             torch.zeros(rows, reach, self.inner_channels, dtype=dtype, device=weight.device) for reach in self.reaches
         )
 
+    def empty_tokens(self, rows: int) -> Tensor | None:
+        """The last tokens of rows that have read nothing, if n-grams need any."""
+        return None if self.ngrams is None else self.ngrams.nothing_before(rows)
+
     def forward(
         self,
         tokens: Tensor,
@@ -63,7 +67,8 @@ class Decoder(nn.Module):
         x = self.embedding(tokens).to(histories[0].dtype)
         if self.ngrams is not None:
             assert before is not None
-            x = x + self.ngrams(tokens, before, x.dtype)
+            rows = rows_ending(torch.cat([before, tokens], dim=1), self.ngrams.config)
+            x = x + self.ngrams(rows, x.dtype)
         if source is not None:
             x = x + source if self.join is None else self.join(torch.cat([x, source], dim=-1))
         x, after = self.blocks(x, histories)

@@ -8,20 +8,26 @@ from torch import Tensor, nn
 
 from bytenet.model.blocks import Stack, StackConfig
 from bytenet.model.convolution import CentredConvolution
+from bytenet.model.ngrams import NgramConfig, Ngrams, rows_around
 
 
 class Encoder(nn.Module):
     """Embedding and centred residual blocks; the padding symbol is embedded as any other ("special characters")."""
 
-    def __init__(self, config: StackConfig, *, vocabulary_size: int, inner_channels: int) -> None:
+    def __init__(
+        self, config: StackConfig, *, vocabulary_size: int, inner_channels: int, ngrams: NgramConfig | None = None
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, 2 * inner_channels)
+        self.ngrams = Ngrams(ngrams, 2 * inner_channels) if ngrams is not None and ngrams.sizes else None
         self.blocks = Stack(config, inner_channels, CentredConvolution)
 
     def forward(self, tokens: Tensor, mask: Tensor | None, dtype: torch.dtype | None = None) -> Tensor:
         """tokens (B, L), mask (B, L, 1) of who is inside, None for all -> representation (B, L, C)"""
         x = self.embedding(tokens)
         x = x.to(dtype or x.dtype)
+        if self.ngrams is not None:
+            x = x + self.ngrams(rows_around(tokens, self.ngrams.config), x.dtype)
         representation: Tensor
         representation, _ = self.blocks(x, [mask] * len(self.blocks))
         return representation

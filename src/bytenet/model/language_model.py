@@ -56,10 +56,7 @@ class LanguageModel(nn.Module):
 
     def start(self, rows: int = 1, *, dtype: torch.dtype | None = None) -> State:
         """The state of so many rows that have read nothing, in the parameters' precision unless another is named."""
-        tokens = None
-        if reach := self.config.ngrams.reach:
-            tokens = torch.zeros(rows, reach, dtype=torch.long, device=self.decoder.embedding.weight.device)
-        return State(self.decoder.empty_histories(rows, dtype), tokens=tokens)
+        return State(self.decoder.empty_histories(rows, dtype), tokens=self.decoder.empty_tokens(rows))
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B, T) -> logits (B, T, V), the state after them"""

@@ -1,4 +1,5 @@
-"""Beyond the paper: beside each token's embedding, one for each of the n-grams that end with it.
+"""Beyond the paper: beside each token's embedding, one for each of the n-grams that end with it, or in an encoder,
+that lie around it.
 
 Shapes: B rows, T positions, N the largest size, S how many sizes there are, E channels of an n-gram, C = 2d.
 
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 
 from bytenet.model.blocks import check_dropout
 from bytenet.model.convolution import Pointwise
+from bytenet.vocabulary import PAD
 
 # Odd numbers of 64 bits; products wrap around. A sum of products alone would send n-grams that differ by the same
 # amount to rows that do: the upper half of the bits is folded into the lower before the last product.
@@ -51,7 +53,7 @@ class NgramConfig:
 
 
 class Ngrams(nn.Module):
-    """What the n-grams that end at a position add to its embedding."""
+    """What a position's n-grams add to its embedding."""
 
     def __init__(self, config: NgramConfig, channels: int) -> None:
         super().__init__()
@@ -60,16 +62,20 @@ class Ngrams(nn.Module):
         nn.init.normal_(self.embedding.weight, std=0.01)  # a rare n-gram begins as nothing in particular
         self.mix = Pointwise(len(config.sizes) * config.channels, channels)
 
-    def forward(self, tokens: Tensor, before: Tensor, dtype: torch.dtype) -> Tensor:
-        """tokens (B, T), before (B, N-1): the ones before them -> (B, T, C)"""
-        found = self.embedding(table_rows(torch.cat([before, tokens], dim=1), self.config))  # (B, T, S, E)
+    def nothing_before(self, rows: int) -> Tensor:
+        """The tokens before the first ones of so many rows, (B, N-1): PAD."""
+        return torch.full((rows, self.config.reach), PAD, dtype=torch.long, device=self.embedding.weight.device)
+
+    def forward(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
+        """rows (B, T, S) of the tables -> (B, T, C)"""
+        found = self.embedding(rows)  # (B, T, S, E)
         if self.training and self.config.dropout:
             found = found * F.dropout(torch.ones_like(found[..., :1]), self.config.dropout)
         mixed: Tensor = self.mix(found.flatten(-2).to(dtype))
         return mixed
 
 
-def table_rows(tokens: Tensor, config: NgramConfig) -> Tensor:
+def rows_ending(tokens: Tensor, config: NgramConfig) -> Tensor:
     """tokens (B, N-1 + T) -> (B, T, S): where the n-grams that end at the last T positions stand, one table after the
     other.
     """
@@ -78,6 +84,17 @@ def table_rows(tokens: Tensor, config: NgramConfig) -> Tensor:
         for number, hashed in enumerate(_hashes(tokens, config))
     ]
     return torch.stack(found, dim=-1)
+
+
+def rows_around(tokens: Tensor, config: NgramConfig) -> Tensor:
+    """tokens (B, T) -> (B, T, S): where the n-grams around each position stand; PAD lies on both sides.
+
+    A position is in the middle of its n-grams; in those of even size there is one token more before than after it.
+    """
+    ending = rows_ending(F.pad(tokens, (config.reach, config.reach // 2), value=PAD), config)
+    after = [(size - 1) // 2 for size in config.sizes]
+    length = tokens.shape[1]
+    return torch.stack([ending[:, shift : shift + length, i] for i, shift in enumerate(after)], dim=-1)
 
 
 def _hashes(tokens: Tensor, config: NgramConfig) -> Iterator[Tensor]:

@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from bytenet.model.blocks import StackConfig
 from bytenet.model.decoder import Conditioning, Decoder
 from bytenet.model.encoder import Encoder
-from bytenet.model.language_model import check_widths
+from bytenet.model.language_model import check_widths, last_tokens
+from bytenet.model.ngrams import NgramConfig
 from bytenet.model.state import State
 from bytenet.vocabulary import PAD, VocabularyConfig
 
@@ -64,6 +65,10 @@ class TranslatorConfig:
     """Channels inside a block (the paper's d); between blocks there are twice as many."""
     encoder: StackConfig = StackConfig()
     decoder: StackConfig = StackConfig()
+    source_ngrams: NgramConfig = NgramConfig()
+    """Not in the paper: embeddings of n-grams beside those of source tokens."""
+    target_ngrams: NgramConfig = NgramConfig()
+    """The same for target tokens."""
     unfolding: UnfoldingConfig = UnfoldingConfig()
     conditioning: Conditioning = "add"
     """How the decoder takes the representation in: added to the target's embedding, or beside it."""
@@ -78,7 +83,7 @@ class TranslatorConfig:
     @property
     def receptive_field(self) -> int:
         """How many target tokens an output depends on, its own included."""
-        return self.decoder.receptive_field
+        return self.decoder.receptive_field + self.target_ngrams.reach
 
     @property
     def vocabulary_configs(self) -> tuple[VocabularyConfig, ...]:
@@ -92,7 +97,10 @@ class Translator(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = Encoder(
-            config.encoder, vocabulary_size=config.source_vocabulary.size, inner_channels=config.inner_channels
+            config.encoder,
+            vocabulary_size=config.source_vocabulary.size,
+            inner_channels=config.inner_channels,
+            ngrams=config.source_ngrams,
         )
         self.decoder = Decoder(
             config.decoder,
@@ -100,6 +108,7 @@ class Translator(nn.Module):
             inner_channels=config.inner_channels,
             dropout=config.dropout,
             conditioning=config.conditioning,
+            ngrams=config.target_ngrams,
         )
 
     def start(self, source: Tensor, lengths: Sequence[int] | None = None, *, dtype: torch.dtype | None = None) -> State:
@@ -112,6 +121,7 @@ class Translator(nn.Module):
         return State(
             histories=self.decoder.empty_histories(len(source), dtype),
             ahead=self._represent(source, lengths, dtype),
+            tokens=self.decoder.empty_tokens(len(source)),
         )
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -120,8 +130,8 @@ class Translator(nn.Module):
         length = tokens.shape[1]
         source = state.ahead[:, :length]  # (B, min(T, L), C)
         source = F.pad(source, (0, 0, 0, length - source.shape[1]))  # past the end: conditioned on nothing
-        logits, histories = self.decoder(tokens, state.histories, source)
-        return logits, State(histories, state.ahead[:, length:])
+        logits, histories = self.decoder(tokens, state.histories, source, state.tokens)
+        return logits, State(histories, state.ahead[:, length:], last_tokens(state.tokens, tokens))
 
     def _represent(self, source: Tensor, lengths: Sequence[int], dtype: torch.dtype | None) -> Tensor:
         """The representations (B, L, C), each as long as its own source says, then zeros.
