@@ -5,7 +5,8 @@
 
 Each --try is a list of changes to the recipe, as --set of `bytenet train` takes them; --set goes for all. The corpus is
 encoded once and no checkpoint is written, so that a try costs little beside its own time. The first try also pays for
-what is compiled. Results go to stdout and to tries.jsonl as they come; each try's metrics.jsonl stays in its folder.
+what is compiled. With --quality FILE.tsv a translator also translates that file when its time is over.
+Results go to stdout and to tries.jsonl as they come; each try's metrics.jsonl stays in its folder.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus
 from bytenet.describe import count_parameters
 from bytenet.device import choose_device
+from bytenet.pipeline import Pipeline
 from bytenet.talk import Talk
 from bytenet.training.distributed import Ranks
 from bytenet.training.metrics import METRICS, Metrics, read_metrics
@@ -46,6 +48,8 @@ def main() -> None:
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--out", type=Path, default=Path("runs/tries"))
     parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--quality", type=Path, metavar="FILE.tsv")
+    parser.add_argument("--beam", type=int, default=4, help="for --quality")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="common")
     parser.add_argument("--try", action="append", required=True, metavar="CHANGES", dest="tries")
     arguments = parser.parse_args()
@@ -60,20 +64,25 @@ def main() -> None:
         made_from = (data, *recipe.model.vocabulary_configs)
         if made_from not in corpora:
             corpora[made_from] = open_corpus(recipe, arguments.out / f"corpus {len(corpora)}", ranks, talk)
-        result = {"changes": changes} | run(recipe, folder, corpora[made_from], ranks, talk)
+        translated = (arguments.quality, arguments.beam) if arguments.quality else None
+        result = {"changes": changes} | run(recipe, folder, corpora[made_from], ranks, talk, translated)
         result["elapsed"] = time.perf_counter() - begin
         print(
             f"{result['validation_bits']:.4f} validation  {result['training_bits']:.4f} training  "
             f"{result['steps']:,} steps  {result['characters_per_second']:,.0f} characters/s  "
             f"{result.get('share_of_peak', 0):.1%} of peak  {result['parameters'] / 1e6:.1f}M  "
-            f"{result['elapsed']:.0f} s  {changes or '(as it is)'}",
+            f"{result['elapsed']:.0f} s  "
+            + (f"{result['bleu']:.2f} BLEU  {result['chrf']:.2f} chrF  " if translated else "")
+            + (changes or "(as it is)"),
             flush=True,
         )
         with (arguments.out / "tries.jsonl").open("a", encoding="ascii") as file:
             file.write(json.dumps(result) + "\n")
 
 
-def run(recipe: Recipe, folder: Path, corpus: EncodedCorpus, ranks: Ranks, talk: Talk) -> dict[str, Any]:
+def run(
+    recipe: Recipe, folder: Path, corpus: EncodedCorpus, ranks: Ranks, talk: Talk, translated: tuple[Path, int] | None
+) -> dict[str, Any]:
     (folder / METRICS).unlink(missing_ok=True)
     trainer = Try(recipe, folder, corpus, ranks, talk)
     trainer.run_to_the_end()
@@ -87,6 +96,12 @@ def run(recipe: Recipe, folder: Path, corpus: EncodedCorpus, ranks: Ranks, talk:
         "parameters": count_parameters(trainer.model),
         "seconds": trainer.progress.seconds,
     }
+    if translated:
+        file, beam = translated
+        if trainer.average is not None:
+            trainer.model.load_state_dict(trainer.average)
+        pipeline = Pipeline(trainer.model.eval(), corpus.vocabularies)
+        result |= {name: value for name, value in pipeline.evaluate(file, beam=beam).items() if name != "signatures"}
     if ranks.device.type == "cuda":
         result["share_of_peak"] = statistics.median(line["share_of_peak"] for line in steps)
         result["gigabytes"] = torch.cuda.max_memory_allocated() / 2**30

@@ -16,6 +16,7 @@ from bytenet.decoding.beam_search import Hypothesis
 from bytenet.evaluation import scoring
 from bytenet.evaluation.files import file_bits
 from bytenet.evaluation.quality import quality
+from bytenet.evaluation.typos import with_typos
 from bytenet.model import Model
 from bytenet.model.blocks import StackConfig
 from bytenet.model.translator import UnfoldingConfig
@@ -503,6 +504,17 @@ def test_an_evaluations_signature_names_data_and_beam(translating, pairs_file):
         assert f"beam:{beam}|" in signature
         assert "max_length:3|" in signature
         assert signature.endswith(f"|bytenet:{bytenet.__version__}")
+
+
+def test_with_typos_the_mistyped_sources_are_translated(translating, texts, pairs_file):
+    result = translating.evaluate(pairs_file, beam=1, max_length=5, typos=0.3)
+    found = translating.translate([with_typos(text, 0.3) for text in texts], beam=1, max_length=5)
+    expected = quality(found, [f"{text[::-1]} abc d ef gh" for text in texts])
+    assert (result["bleu"], result["chrf"]) == (expected.bleu, expected.chrf)
+    assert "|typos:0.3|" in result["signature"]
+    as_it_is = translating.evaluate(pairs_file, beam=1, max_length=5)
+    assert as_it_is["chrf"] != result["chrf"]
+    assert as_it_is["bits_per_character"] == result["bits_per_character"]
 
 
 def test_an_empty_file_is_no_evaluation(translating, tmp_path):

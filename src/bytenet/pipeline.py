@@ -18,6 +18,7 @@ from bytenet.decoding.translation import search_all
 from bytenet.device import choose_device
 from bytenet.evaluation.files import file_bits, signature
 from bytenet.evaluation.scoring import Score, score_pairs, score_texts
+from bytenet.evaluation.typos import with_typos
 from bytenet.model import LanguageModel, Model, Translator
 from bytenet.model_folder import is_model_folder, load_model
 from bytenet.vocabulary import BEGIN, END, TextWriter, Vocabulary
@@ -179,11 +180,17 @@ class Pipeline:
             yield from score(self.model, self.vocabularies, part, dtype=self.precision)  # type: ignore[arg-type]
 
     def evaluate(
-        self, file: Path | str, *, watch: Callable[[int, int], None] = lambda done, all_: None, **options: Any
+        self,
+        file: Path | str,
+        *,
+        typos: float = 0.0,
+        watch: Callable[[int, int], None] = lambda done, all_: None,
+        **options: Any,
     ) -> dict[str, Any]:
         """Quality of the translations of a TSV file's sources, and bits of its targets, each with its signature.
 
-        Options as for `translations`; `watch` is told how many of all sentences are done.
+        `typos` is the share of the sources' letters to mistype before they are translated; the bits are of the file as
+        it is. Options as for `translations`; `watch` is told how many of all sentences are done.
         """
         from bytenet.evaluation.quality import quality
 
@@ -192,10 +199,10 @@ class Pipeline:
         if not pairs:
             raise ValueError(f"{file}: empty")
         best = []
-        for found in self.translations((pair.source for pair in pairs), **options):
+        for found in self.translations((with_typos(pair.source, typos) for pair in pairs), **options):
             best.append(found[0])
             watch(len(best), len(pairs))
-        asked = {name: value for name, value in ({"beam": 12} | options).items() if value}
+        asked = {name: value for name, value in ({"beam": 12, "typos": typos} | options).items() if value}
         search = "|".join(f"{name}:{value}" for name, value in asked.items())
         bits = file_bits(model, self.vocabularies, Path(file), dtype=self.precision)
         figures = quality([found.text for found in best], [pair.target for pair in pairs]).to_json()

@@ -54,6 +54,9 @@ def evaluate(
     length_penalty: LengthPenalty = 0.0,
     max_length: MaxLength = None,
     batch: Batch = None,
+    typos: Annotated[
+        float, typer.Option(min=0, max=1, help="With --pairs: the share of the sources' letters to mistype.")
+    ] = 0.0,
     chunk: Annotated[
         int, typer.Option(min=1, help="How much of a text is read at once; the result is the same.")
     ] = 65_536,
@@ -81,11 +84,13 @@ def evaluate(
         raise ValueError("evaluate takes one of --pairs FILE.tsv, --bits FILE and --exact FILE.tsv")
     if ((dynamic or context) and bits is None) or (dynamic and context):
         raise ValueError("--dynamic and --context are two ways of --bits FILE")
+    if typos and pairs is None:
+        raise ValueError("--typos goes with --pairs FILE.tsv")
     loaded = open_model(model, device, precision)
     result: dict[str, Any] = {}
     if pairs is not None:
         result = _evaluate_pairs(
-            loaded, pairs, beam=beam, length_penalty=length_penalty, max_length=max_length, batch=batch
+            loaded, pairs, typos=typos, beam=beam, length_penalty=length_penalty, max_length=max_length, batch=batch
         )
     elif bits is not None and context:
         result = file_context(loaded.model, loaded.vocabularies, bits, context, dtype=loaded.precision)

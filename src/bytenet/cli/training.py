@@ -7,7 +7,7 @@ import typer
 
 from bytenet.cli.options import Device, Overrides, say
 
-data_app = typer.Typer(help="Public corpora.", no_args_is_help=False)
+data_app = typer.Typer(help="Public corpora, and pairs kept apart for testing.", no_args_is_help=False)
 
 
 def train(
@@ -71,3 +71,17 @@ def get_data(
 
     for file in get(name, out, home=home):
         print(file)
+
+
+@data_app.command("hold-out")
+def hold_out_pairs(
+    file: Annotated[Path, typer.Argument(metavar="FILE.tsv", help="Source, tab, target; plain, .gz or .xz.")],
+    out: Annotated[Path, typer.Option(help="The folder for train.tsv and test.tsv.")],
+    pairs: Annotated[int, typer.Option(help="How many to hold out, of different sources.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Another seed holds out others.")] = 0,
+) -> None:
+    """Keep pairs apart for testing; no source among them is left to train on."""
+    from bytenet.data.holding_out import hold_out
+
+    held_out = hold_out(file, out, pairs, seed=seed)
+    print(f"{out}: {held_out.train:,} pairs to train on, {held_out.test:,} to test, {held_out.dropped:,} dropped")
