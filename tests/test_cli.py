@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from bytenet import Bytes, LanguageModel, LanguageModelConfig, __version__, cli, save_model
+from bytenet.decoding.config import DecodingConfig
 from bytenet.model.blocks import StackConfig
+from bytenet.model_folder import load_decoding_config, load_model
 
 ROOT = Path(__file__).parent.parent
 RECIPE = str(ROOT / "recipes" / "enwik8-paper.toml")
@@ -67,6 +69,13 @@ def test_a_packed_model_is_half_as_large_and_reads_alike(run, model, tmp_path):
         for folder in (model, tmp_path / "packed")
     )
     assert after == pytest.approx(before, rel=0.01)
+
+
+def test_a_packed_model_is_used_as_before(run, model, tmp_path):
+    loaded, vocabularies = load_model(model)
+    save_model(loaded, vocabularies, tmp_path / "model", decoding=DecodingConfig(split=77))
+    assert run("pack", str(tmp_path / "model"), str(tmp_path / "packed"))[0] == 0
+    assert load_decoding_config(tmp_path / "packed") == DecodingConfig(split=77)
 
 
 def test_packing_leaves_what_is_no_model_alone(run, model, tmp_path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import bytenet
 from bytenet import Bytes, Characters, LanguageModelConfig, Pipeline, TranslatorConfig, load, pipeline, save_model
 from bytenet.decoding.beam_search import Hypothesis
+from bytenet.decoding.config import DecodingConfig
 from bytenet.evaluation import scoring
 from bytenet.evaluation.files import file_bits
 from bytenet.evaluation.quality import quality
@@ -466,6 +467,17 @@ def test_scores_of_lines_add_up_to_those_of_their_file(translating, texts, tmp_p
 def test_the_symbols_that_a_model_does_not_know_are_counted(translating):
     assert translating.count_unknown("aXbY") == 2
     assert pipeline_of(language_model(Bytes()), Bytes()).count_unknown("aXbYä\ud800") == 0
+
+
+def test_a_text_of_several_sentences_is_translated_sentence_by_sentence(tmp_path, texts, device):
+    """If the folder says so, and if the user says nothing else."""
+    save_model(translator(), [LETTERS] * 2, tmp_path / "model", decoding=DecodingConfig(split=20))
+    loaded = bytenet.load(tmp_path / "model", device=device, precision=torch.float64)
+    together = "abcab. Bcde! Hgf"
+    alone = [loaded.translate(part, beam=2) for part in ("abcab.", "Bcde!", "Hgf")]
+    assert loaded.translate(together, beam=2) == " ".join(alone)
+    assert "".join(loaded.stream(together)) == loaded.translate(together, beam=1)
+    assert loaded.translate(together, beam=2, split=0) == pipeline_of(translator()).translate(together, beam=2)
 
 
 # Evaluation

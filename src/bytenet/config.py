@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from bytenet.data.config import DataConfig
+from bytenet.decoding.config import DecodingConfig
 from bytenet.model import ModelConfig
 from bytenet.training.config import TrainingConfig
 
@@ -34,6 +35,8 @@ class Recipe:
     """What it learns from; its `kind` says which other keys there are."""
     training: TrainingConfig = TrainingConfig()
     """How it learns."""
+    decoding: DecodingConfig = DecodingConfig()
+    """How the model wants to be used."""
 
 
 def load_recipe(file: Path, overrides: Iterable[str] = ()) -> Recipe:

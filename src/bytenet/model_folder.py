@@ -24,6 +24,7 @@ from torch import Tensor
 
 from bytenet import __version__
 from bytenet.config import Reader, to_table
+from bytenet.decoding.config import DecodingConfig
 from bytenet.model import Model, ModelConfig, build
 from bytenet.vocabulary import Vocabulary, vocabulary_from_json
 
@@ -39,6 +40,7 @@ def save_model(
     vocabularies: Sequence[Vocabulary],
     folder: Path,
     *,
+    decoding: DecodingConfig = DecodingConfig(),
     weights: Mapping[str, Tensor] | None = None,
     shard_bytes: int = SHARD_BYTES,
     also: Callable[[Path], None] = lambda folder: None,
@@ -61,6 +63,7 @@ def save_model(
         _write_json(partial / VOCABULARY, [vocabulary.to_json() for vocabulary in vocabularies])
         also(partial)
         content = {"format": FORMAT, "bytenet": __version__, "model": to_table(model.config)}
+        content["decoding"] = to_table(decoding)
         content["files"] = {file.name: _checksum(file) for file in sorted(partial.iterdir())}
         _write_json(partial / CONFIG, content | {"checksum": _content_checksum(content)})
         for path in (*partial.iterdir(), partial):
@@ -98,6 +101,12 @@ def load_model_config(folder: Path) -> ModelConfig:
     content = _read_config(folder)
     config: ModelConfig = Reader(str(folder / CONFIG)).value(ModelConfig, content["model"], "model")
     return config
+
+
+def load_decoding_config(folder: Path) -> DecodingConfig:
+    """How the model of a folder, or of a run's, wants to be used."""
+    folder = find_model(folder)
+    return Reader(str(folder / CONFIG)).read(DecodingConfig, _read_config(folder).get("decoding", {}), "decoding")
 
 
 def check_folder(folder: Path) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """`bytenet.load(name or folder)`: text in, text out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -12,15 +11,17 @@ from torch.nn import functional as F
 
 from bytenet.data.pairs import read_tsv
 from bytenet.decoding.beam_search import BeamConfig, Hypothesis
+from bytenet.decoding.config import DecodingConfig
 from bytenet.decoding.engine import Engine, choose_engine
 from bytenet.decoding.sampling import SamplingConfig, sample
+from bytenet.decoding.splitting import Splitting, Translation
 from bytenet.decoding.translation import search_all
 from bytenet.device import choose_device
 from bytenet.evaluation.files import file_bits, signature
 from bytenet.evaluation.scoring import Score, score_pairs, score_texts
 from bytenet.evaluation.typos import with_typos
 from bytenet.model import LanguageModel, Model, Translator
-from bytenet.model_folder import is_model_folder, load_model
+from bytenet.model_folder import is_model_folder, load_decoding_config, load_model
 from bytenet.vocabulary import BEGIN, END, TextWriter, Vocabulary
 
 M = TypeVar("M", LanguageModel, Translator)
@@ -45,23 +46,13 @@ def load(
     model, vocabularies = load_model(folder, device=choose_device(device))
     if next(model.parameters()).dtype == torch.bfloat16:
         model.float()
-    return Pipeline(model, vocabularies, precision=precision, name=str(name))
+    decoding = load_decoding_config(folder)
+    return Pipeline(model, vocabularies, decoding=decoding, precision=precision, name=str(name))
 
 
 def built_in() -> list[str]:
     """The names of the models that come with the package."""
     return sorted(path.name for path in PRETRAINED.glob("*") if is_model_folder(path))
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a source."""
-
-    text: str
-    log_likelihood: float
-    """Natural logarithm, END included if it ended."""
-    ended: bool
-    """False: cut off at the length limit."""
 
 
 class Pipeline:
@@ -72,10 +63,12 @@ class Pipeline:
         model: Model,
         vocabularies: Sequence[Vocabulary],
         *,
+        decoding: DecodingConfig = DecodingConfig(),
         precision: torch.dtype | None = None,
         name: str = "this model",
     ) -> None:
         self.model, self.vocabularies, self.precision, self.name = model, tuple(vocabularies), precision, name
+        self.decoding = decoding
 
     @property
     def device(self) -> torch.device:
@@ -122,24 +115,35 @@ class Pipeline:
         length_penalty: float = 0.0,
         max_length: int | None = None,
         batch: int | None = None,
+        split: int | None = None,
     ) -> Iterator[list[Translation]]:
         """For each text the best translations, the best one first, in order and as soon as they are known.
 
         `max_length` is in symbols; by default, what twice the source's unfolded representation allows. `batch` is how
-        many texts are searched at once; by default, what memory allows. An empty text has an empty translation.
+        many texts are searched at once; by default, what memory allows. With `split`, a text is translated sentence by
+        sentence, at most so many characters at a time; 0 takes it as it is, and by default the model's folder decides.
+        An empty text has an empty translation.
         """
         self._needs(Translator, "translate")
         if isinstance(texts, str):
             raise TypeError("translations takes a list of texts; put a single one into a list")
         config = BeamConfig(beam=beam, n_best=n_best, length_penalty=length_penalty)
         _check_max_length(max_length)
-        windows = _windows(iter(texts))
-        return (found for part in windows for found in self._translate_window(part, config, max_length, batch))
+        splitting = Splitting(self.decoding.split if split is None else split)
+        windows = _windows(splitting.cut(texts))
+        found = (each for part in windows for each in self._translate_window(part, config, max_length, batch))
+        return splitting.join(found)
 
-    def stream(self, text: str, *, max_length: int | None = None) -> Iterator[str]:
+    def stream(self, text: str, *, max_length: int | None = None, split: int | None = None) -> Iterator[str]:
         """The greedy translation of a text in pieces, as they are written; what `beam=1` gives."""
-        model = self._needs(Translator, "translate")
+        self._needs(Translator, "translate")
         _check_max_length(max_length)
+        splitting = Splitting(self.decoding.split if split is None else split)
+        return splitting.stream(text, lambda part: self._stream(part, max_length))
+
+    def _stream(self, text: str, max_length: int | None) -> Iterator[str]:
+        """The greedy translation of what need not be split."""
+        model = self._needs(Translator, "translate")
         if not text.strip():
             return iter(())
         ids = self.vocabularies[0].encode_array(text)

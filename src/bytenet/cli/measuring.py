@@ -9,7 +9,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bytenet.cli.options import Batch, Beam, Device, Json, LengthPenalty, MaxLength, Overrides, Precision, open_model
+from bytenet.cli.options import (
+    Batch,
+    Beam,
+    Device,
+    Json,
+    LengthPenalty,
+    MaxLength,
+    Overrides,
+    Precision,
+    Split,
+    open_model,
+)
 from bytenet.talk import Talk
 
 if TYPE_CHECKING:
@@ -54,6 +65,7 @@ def evaluate(
     length_penalty: LengthPenalty = 0.0,
     max_length: MaxLength = None,
     batch: Batch = None,
+    split: Split = None,
     typos: Annotated[
         float, typer.Option(min=0, max=1, help="With --pairs: the share of the sources' letters to mistype.")
     ] = 0.0,
@@ -90,8 +102,9 @@ def evaluate(
     result: dict[str, Any] = {}
     if pairs is not None:
         result = _evaluate_pairs(
-            loaded, pairs, typos=typos, beam=beam, length_penalty=length_penalty, max_length=max_length, batch=batch
-        )
+            loaded, pairs, typos=typos, beam=beam, length_penalty=length_penalty, max_length=max_length, batch=batch,
+            split=split,
+        )  # fmt: skip
     elif bits is not None and context:
         result = file_context(loaded.model, loaded.vocabularies, bits, context, dtype=loaded.precision)
     elif bits is not None:

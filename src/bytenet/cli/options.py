@@ -23,6 +23,14 @@ MaxLength = Annotated[
     int | None, typer.Option(min=1, help="Of a translation, in symbols. [default: by the source's length]")
 ]
 Batch = Annotated[int | None, typer.Option(min=1, help="Texts at once. [default: what memory allows]")]
+Split = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Sentence by sentence, at most so many characters at a time; 0: lines as they are. "
+        "[default: as the model's recipe has it]",
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as model.inner_channels=64."),

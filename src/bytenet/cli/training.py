@@ -43,11 +43,12 @@ def pack(
     """Write a model by itself, without what training needs: to ship, or to hand on."""
     import torch
 
-    from bytenet.model_folder import load_model, save_model
+    from bytenet.model_folder import load_decoding_config, load_model, save_model
 
     loaded, vocabularies = load_model(model)
     dtype = getattr(torch, precision)
-    save_model(loaded, vocabularies, folder, weights={n: t.to(dtype) for n, t in loaded.state_dict().items()})
+    weights = {name: tensor.to(dtype) for name, tensor in loaded.state_dict().items()}
+    save_model(loaded, vocabularies, folder, decoding=load_decoding_config(model), weights=weights)
     print(f"{folder}: {sum(file.stat().st_size for file in folder.iterdir()):,} bytes")
 
 

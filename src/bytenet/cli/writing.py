@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bytenet.cli.lines import arriving
-from bytenet.cli.options import Batch, Device, Json, LengthPenalty, MaxLength, Precision, open_model, say
+from bytenet.cli.options import Batch, Device, Json, LengthPenalty, MaxLength, Precision, Split, open_model, say
 from bytenet.talk import Talk
 
 if TYPE_CHECKING:
-    from bytenet.pipeline import Pipeline, Translation
+    from bytenet.decoding.splitting import Translation
+    from bytenet.pipeline import Pipeline
 
 MOST_REMARKS = 5
 
@@ -34,6 +35,7 @@ def translate(
     length_penalty: LengthPenalty = 0.0,
     max_length: MaxLength = None,
     batch: Batch = None,
+    split: Split = None,
     stream: Annotated[bool, typer.Option("--stream", help="Print characters as they are written (greedy).")] = False,
     precision: Precision = None,
     device: Device = None,
@@ -53,7 +55,7 @@ def translate(
             for part in _parts(texts):
                 if stream:
                     for text in part:
-                        _print_stream(loaded, text, max_length)
+                        _print_stream(loaded, text, max_length, split)
                         done += 1
                         remarks.about(loaded, done, text, None)
                     continue
@@ -64,6 +66,7 @@ def translate(
                     length_penalty=length_penalty,
                     max_length=max_length,
                     batch=batch,
+                    split=split,
                 )
                 for text, best in zip(part, found, strict=True):
                     done += 1
@@ -196,8 +199,8 @@ def _print_translations(number: int, text: str, best: "list[Translation]", n_bes
         print(_line(best[0].text), flush=True)
 
 
-def _print_stream(loaded: "Pipeline", text: str, max_length: int | None) -> None:
-    for piece in loaded.stream(text, max_length=max_length):
+def _print_stream(loaded: "Pipeline", text: str, max_length: int | None, split: int | None) -> None:
+    for piece in loaded.stream(text, max_length=max_length, split=split):
         print(_line(piece), end="", flush=True)
     print(flush=True)
 

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.optim import Optimizer
 
+from bytenet.decoding.config import DecodingConfig
 from bytenet.model import Model
 from bytenet.model_folder import BEST, LAST, check_folder, is_model_folder, load_weights, save_model, save_tensors
 from bytenet.training.distributed import like, whole
@@ -54,8 +55,17 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of a run's folder; with several processes, every one takes part and the first writes."""
 
-    def __init__(self, run: Path, model: Model, vocabularies: Sequence[Vocabulary], *, writes: bool) -> None:
+    def __init__(
+        self,
+        run: Path,
+        model: Model,
+        vocabularies: Sequence[Vocabulary],
+        *,
+        decoding: DecodingConfig = DecodingConfig(),
+        writes: bool,
+    ) -> None:
         self.run, self.model, self.vocabularies, self.writes = run, model, vocabularies, writes
+        self.decoding = decoding
 
     def save(self, progress: Progress, optimizers: Sequence[Optimizer], average: Mapping[str, Tensor] | None) -> None:
         """Replace the last checkpoint; the one before it stays as the previous one."""
@@ -80,7 +90,8 @@ class Checkpoints:
             self._save(BEST, weights)
 
     def _save(self, name: str, weights: Mapping[str, Tensor], **options: Any) -> None:
-        save_model(self.model, self.vocabularies, self.run / name, weights=weights, **options)
+        folder = self.run / name
+        save_model(self.model, self.vocabularies, folder, decoding=self.decoding, weights=weights, **options)
 
     def load(self) -> Checkpoint | None:
         """The last checkpoint, or the previous one if that is damaged; None if there is none."""

@@ -81,7 +81,9 @@ class Trainer:
         self.average = {n: t.clone() for n, t in self.model.state_dict().items()} if self.config.average else None
         self.batches = self._batches(resident(corpus.train, ranks.device))
         self.validation = corpus.validation.head(self.config.validation_characters)
-        self.checkpoints = Checkpoints(run, self.model, corpus.vocabularies, writes=ranks.is_first)
+        self.checkpoints = Checkpoints(
+            run, self.model, corpus.vocabularies, decoding=recipe.decoding, writes=ranks.is_first
+        )
         self.flops_per_target = 3 * forward_flops(self.model.decoder)
         self.flops_per_source = 3 * forward_flops(self.model.encoder) if isinstance(self.model, Translator) else 0
         self.progress = Progress()
