@@ -93,12 +93,20 @@ class Walk:
             tokens = random_tokens(self.rows, 1)
             logits, self.state = self.engine(tokens, self.state)
             assert logits.shape == (self.rows, 1, VOCABULARY.size)
-            self.text = torch.cat([self.text, tokens], dim=1)
-            self.logits = torch.cat([self.logits, logits.double()], dim=1)
+            self.note(tokens, logits)
 
     def select(self, rows: list[int]) -> None:
+        self.state = self.state.select(torch.tensor(rows))
+        self.follow(rows)
+
+    def note(self, tokens: Tensor, logits: Tensor) -> None:
+        """What was written, and given for it."""
+        self.text = torch.cat([self.text, tokens], dim=1)
+        self.logits = torch.cat([self.logits, logits.double()], dim=1)
+
+    def follow(self, rows: list[int]) -> None:
+        """Go on with the texts of these rows."""
         chosen = torch.tensor(rows)
-        self.state = self.state.select(chosen)
         self.text, self.logits = self.text[chosen], self.logits[chosen]
         self.source = None if self.source is None else self.source[chosen]
 
@@ -141,6 +149,63 @@ def walk_of_a_language_model(kind: Kind, model: LanguageModel, data: st.DataObje
 def walk_of_a_translator(kind: Kind, model: Translator, lengths: list[int], data: st.DataObject) -> None:
     prefix = random_tokens(len(lengths), data.draw(st.integers(0, 12)))
     random_walk(Walk(kind, model, random_sources(lengths), prefix), data)
+
+
+def meeting(first: Walk, second: Walk, data: st.DataObject) -> None:
+    """Each goes its own way for a while, then they go on together: as if alone."""
+    for walk in (first, second):
+        walk.step(data.draw(st.integers(0, 9)))
+        walk.select(data.draw(st.lists(st.integers(0, walk.rows - 1), min_size=1, max_size=4)))
+        walk.step(data.draw(st.integers(0, 9)))
+    state = first.state.join(second.state)
+    for _ in range(data.draw(st.integers(1, 3))):
+        for _ in range(data.draw(st.integers(0, 9))):
+            tokens = random_tokens(first.rows + second.rows, 1)
+            logits, state = first.engine(tokens, state)
+            first.note(tokens[: first.rows], logits[: first.rows])
+            second.note(tokens[first.rows :], logits[first.rows :])
+        chosen = [
+            data.draw(st.lists(st.integers(0, walk.rows - 1), min_size=1, max_size=4)) for walk in (first, second)
+        ]
+        state = state.select(torch.tensor([*chosen[0], *(first.rows + row for row in chosen[1])]))
+        for walk, rows in zip((first, second), chosen, strict=True):
+            walk.follow(rows)
+    for walk in (first, second):
+        walk.check()
+
+
+@pytest.mark.parametrize("kind", EXACT, ids=str)
+@given(model=language_models(), data=st.data())
+@settings(max_examples=12)
+def test_rows_of_a_language_model_that_join_others_go_on_as_if_alone(kind, model, data):
+    meet_with_prompts(kind, model, data)
+
+
+@pytest.mark.parametrize("kind", EXACT, ids=str)
+@given(model=translators(), lengths=st.tuples(source_lengths, source_lengths), data=st.data())
+@settings(max_examples=12)
+def test_rows_of_a_translator_that_join_others_go_on_as_if_alone(kind, model, lengths, data):
+    meet_with_sources(kind, model, lengths, data)
+
+
+@given(
+    model=language_models(), translator=translators(), lengths=st.tuples(source_lengths, source_lengths), data=st.data()
+)
+@settings(max_examples=FEW)
+def test_rows_that_join_others_on_a_gpu_go_on_as_if_alone(model, translator, lengths, data):
+    meet_with_prompts(GRAPH, model, data)
+    meet_with_sources(GRAPH, translator, lengths, data)
+
+
+def meet_with_prompts(kind: Kind, model: LanguageModel, data: st.DataObject) -> None:
+    prompts = [random_tokens(data.draw(st.integers(1, 3)), data.draw(st.integers(0, 25))) for _ in range(2)]
+    meeting(*(Walk(kind, model, None, prompt) for prompt in prompts), data)
+
+
+def meet_with_sources(kind: Kind, model: Translator, lengths: tuple[list[int], list[int]], data: st.DataObject) -> None:
+    prefixes = [random_tokens(len(some), data.draw(st.integers(0, 12))) for some in lengths]
+    sources = [random_sources(some) for some in lengths]
+    meeting(*(Walk(kind, model, source, prefix) for source, prefix in zip(sources, prefixes, strict=True)), data)
 
 
 @pytest.mark.parametrize("kind", EXACT, ids=str)

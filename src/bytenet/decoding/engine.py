@@ -36,6 +36,10 @@ class DecodingState(Protocol):
 
     def select(self, rows: Tensor) -> Self: ...
 
+    def join(self, other: Self) -> Self:
+        """These rows and then the other's, whatever each of them has read; neither goes on by itself."""
+        ...
+
     def compact(self) -> Self:
         """The same rows in as little memory as they need."""
         ...

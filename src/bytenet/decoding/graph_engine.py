@@ -99,6 +99,36 @@ class GraphState:
             tokens=None if self.tokens is None else self.tokens[rows],
         )
 
+    def join(self, other: "GraphState") -> "GraphState":
+        """Both packed, the other's rings turned to the time of these."""
+        own, new = self.compact(), other.compact()
+        shift = int(own.time - new.time)
+        rings = [torch.cat([a, b.roll(shift, dims=0)], dim=1) for a, b in zip(own.rings, new.rings, strict=True)]
+        rows = torch.arange(len(own.rows) + len(new.rows), device=self.device)
+        representation = source_of_row = None
+        if own.source_of_row is not None and new.source_of_row is not None:
+            ahead = [state.ahead() for state in (own, new)]
+            longest = max(part.shape[1] for part in ahead)
+            ahead = [F.pad(part, (0, 0, 0, longest - part.shape[1])) for part in ahead]
+            representation = filled_up(torch.cat(ahead))
+            source_of_row = torch.cat([own.source_of_row, new.source_of_row + len(ahead[0])])
+        return replace(
+            own,
+            rings=tuple(rings),
+            table=rows.to(torch.int32).repeat(len(own.table), 1),
+            rows=rows,
+            start=int(own.time),
+            representation=representation,
+            source_of_row=source_of_row,
+            tokens=None if own.tokens is None or new.tokens is None else torch.cat([own.tokens, new.tokens]),
+        )
+
+    def ahead(self) -> Tensor:
+        """What the rows have not stood on yet, (S, L, C), with zeros behind it."""
+        assert self.representation is not None
+        passed = min(int(self.time) - self.start, self.representation.shape[1] - 1)
+        return F.pad(self.representation[:, passed:], (0, 0, 0, passed))
+
     def compact(self) -> "GraphState":
         """Rings of as many rows as there are, each row's past in its own; and no source that nobody stands on."""
         count = len(self.rows)

@@ -70,6 +70,36 @@ class RingState:
         tokens = None if self.tokens is None else self.tokens[rows]
         return replace(self, rings=rings, table=self.table[:, rows], straight=self.time, source=source, tokens=tokens)
 
+    def join(self, other: "RingState") -> "RingState":
+        """The other's past moves into rows of these rings that nobody's past stands in."""
+        shift = self.time - other.time
+        first = max(int(self.table.max()) + 1, self.table.shape[1] + other.table.shape[1])
+        last = first + other.rings[0].shape[1]
+        rings = self.rings
+        if last > rings[0].shape[1]:
+            more = max(last, 2 * rings[0].shape[1]) - rings[0].shape[1]  # seldom, then
+            rings = tuple(torch.cat([ring, ring.new_empty(len(ring), more, ring.shape[2])], 1) for ring in rings)
+        for ring, added in zip(rings, other.rings, strict=True):
+            ring[:, first:last] = added.roll(shift, dims=0)
+        return replace(
+            self,
+            rings=rings,
+            table=torch.cat([self.table, other.table.roll(shift, dims=0) + first], dim=1),
+            straight=self.time,
+            source=None if self.source is None or other.source is None else self._join_sources(other),
+            tokens=None if self.tokens is None or other.tokens is None else torch.cat([self.tokens, other.tokens]),
+        )
+
+    def _join_sources(self, other: "RingState") -> "Source":
+        """All that is still ahead of anybody."""
+        assert self.source is not None
+        assert other.source is not None
+        parts = [self.source.ahead_of(self.time), other.source.ahead_of(other.time)]
+        longest = max(representation.shape[1] for representation, _ in parts)
+        filled = [F.pad(representation, (0, 0, 0, longest - representation.shape[1])) for representation, _ in parts]
+        of_row = torch.cat([parts[0][1], parts[1][1] + len(filled[0])])
+        return Source(torch.cat(filled), of_row, start=self.time)
+
     def compact(self) -> "RingState":
         return self
 
@@ -84,6 +114,11 @@ class Source:
     """(n,): which of the S it is."""
     start: int
     """The time of its first position."""
+
+    def ahead_of(self, time: int) -> tuple[Tensor, Tensor]:
+        """What is left of those that somebody stands on, and which of them each row does."""
+        used, of_row = torch.unique(self.of_row, return_inverse=True)
+        return self.representation[used, time - self.start :], of_row
 
 
 class RingEngine(OneByOne):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,17 @@ class State:
             ahead=None if self.ahead is None else self.ahead.index_select(0, rows),
             tokens=None if self.tokens is None else self.tokens.index_select(0, rows),
         )
+
+    def join(self, other: "State") -> "State":
+        """These rows and then the other's."""
+        ahead = tokens = None
+        if self.ahead is not None and other.ahead is not None:
+            longest = max(self.ahead.shape[1], other.ahead.shape[1])
+            ahead = torch.cat([F.pad(part, (0, 0, 0, longest - part.shape[1])) for part in (self.ahead, other.ahead)])
+        if self.tokens is not None and other.tokens is not None:
+            tokens = torch.cat([self.tokens, other.tokens])
+        histories = (torch.cat(both) for both in zip(self.histories, other.histories, strict=True))
+        return State(tuple(histories), ahead, tokens)
 
     def compact(self) -> "State":
         """The same rows in as little memory as they need: this is all there is."""
