@@ -73,6 +73,8 @@ class Beam:
     """The engine's, of S·W rows."""
     step: Tensor
     """(): how many steps were made."""
+    began: Tensor
+    """(S,): before which of them each sentence began."""
     limits: Tensor
     """(S,): how many steps each sentence may make."""
     tokens: Tensor
@@ -96,21 +98,37 @@ class Beam:
     trace_parents: Tensor
     """(T + 1, S, W): and which slot of the step before it continues."""
 
+    def join(self, other: "Beam") -> "Beam":
+        """These sentences and then the other's, which have not made a step; what nobody needs of the trace is cut."""
+        passed = int(self.began.min())
+        steps = trace_length(torch.cat([self.began - passed + self.limits, self.step - passed + other.limits]))
+        per_sentence = {
+            name: torch.cat([getattr(self, name), getattr(other, name)]) for name in self._names_of_sentences()
+        }
+        per_sentence["began"] = torch.cat([self.began, other.began + self.step]) - passed
+        own, new = self.tokens.shape[0], other.tokens.shape[0]
+        traces = {}
+        for name in ("trace_tokens", "trace_parents"):
+            kept = getattr(self, name)[passed : passed + steps]
+            traces[name] = F.pad(kept, (0, 0, 0, new, 0, steps + 1 - len(kept)))
+        assert traces["trace_tokens"].shape[:2] == (steps + 1, own + new)
+        return replace(self, state=self.state.join(other.state), step=self.step - passed, **per_sentence, **traces)
+
+    def _names_of_sentences(self) -> list[str]:
+        """What has an entry a sentence, but for the trace."""
+        return [f.name for f in fields(self) if f.name not in ("state", "step", "trace_tokens", "trace_parents")]
+
     def select(self, sentences: Tensor, count: int) -> "Beam":
         """The search for these sentences (n,) alone, filled up to `count` with ones that are done."""
         width, device = self.tokens.shape[1], sentences.device
         filled = torch.cat([sentences, sentences[:1].expand(count - len(sentences))])
         rows = filled[:, None] * width + torch.arange(width, device=device)
-        per_sentence = {
-            field.name: getattr(self, field.name)[filled]
-            for field in fields(self)
-            if field.name not in ("state", "step", "done", "trace_tokens", "trace_parents")
-        }
+        per_sentence = {name: getattr(self, name)[filled] for name in self._names_of_sentences()}
+        per_sentence["done"] = torch.arange(count, device=device) >= len(sentences)
         return replace(
             self,
             state=self.state.select(rows.flatten()).compact(),
             step=self.step.clone(),  # this one may be a captured graph's own
-            done=torch.arange(count, device=device) >= len(sentences),
             trace_tokens=self.trace_tokens[:, filled],
             trace_parents=self.trace_parents[:, filled],
             **per_sentence,
@@ -156,11 +174,11 @@ def start(state: DecodingState, limits: Sequence[int], count: int, config: BeamC
     total[:, 0] = 0
     nothing = torch.full((count, config.n_best), NOTHING, dtype=torch.float64, device=device)
     zero = torch.zeros(count, config.n_best, dtype=torch.int64, device=device)
-    steps = 1 << max(max(limits, default=0) - 1, 63).bit_length()  # few different numbers, for the graphs of a GPU
-    trace = torch.zeros(steps + 1, count, width, dtype=torch.int32, device=device)
+    trace = torch.zeros(trace_length(own_limits) + 1, count, width, dtype=torch.int32, device=device)
     return Beam(
         state=state.select(sentences.repeat_interleave(width)),
         step=torch.zeros((), dtype=torch.int64, device=device),
+        began=torch.zeros_like(own_limits),
         limits=own_limits,
         tokens=torch.full((count, width), BEGIN, device=device),
         total=total,
@@ -173,6 +191,12 @@ def start(state: DecodingState, limits: Sequence[int], count: int, config: BeamC
         trace_tokens=trace,
         trace_parents=trace.clone(),
     )
+
+
+def trace_length(ends: Tensor) -> int:
+    """How many steps a trace holds in which sentences have to end by these (S,): few numbers, for a GPU's graphs."""
+    last = int(ends.max()) if len(ends) else 0
+    return 1 << max(last - 1, 63).bit_length()
 
 
 def advance(engine: Engine, beam: Beam, *, config: BeamConfig) -> Beam:
@@ -192,9 +216,10 @@ def advance(engine: Engine, beam: Beam, *, config: BeamConfig) -> Beam:
 
     # 3. those among the W best that end join the ended ones
     step = beam.step + 1
+    length = step - beam.began
     among_best = torch.arange(totals.shape[1], device=totals.device) < width
-    ended = ends & among_best & (step <= beam.limits)[:, None]
-    best = ended_hypotheses(beam, totals.masked_fill(~ended, NOTHING), parents, step, config)
+    ended = ends & among_best & (length <= beam.limits)[:, None]
+    best = ended_hypotheses(beam, totals.masked_fill(~ended, NOTHING), parents, length[:, None], config)
 
     # 4. the W best that do not end go on
     goes_on = ends.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
@@ -210,27 +235,29 @@ def advance(engine: Engine, beam: Beam, *, config: BeamConfig) -> Beam:
     # best live one, they stay the N best. With a length penalty the same holds for the best that a live one can become:
     # its likelihood of now at the greatest length that the limit allows.
     reachable = config.score(total[:, 0], beam.limits)
-    at_limit = step >= beam.limits
+    at_limit = length >= beam.limits
     return replace(
         beam,
         state=state.select(rows.flatten()),
         step=step,
         tokens=tokens,
         total=total,
-        open_total=torch.where(step == beam.limits, total[:, 0], beam.open_total),
+        open_total=torch.where(length == beam.limits, total[:, 0], beam.open_total),
         done=beam.done | at_limit | (best["best_score"][:, -1] >= reachable),
         **best,
     )
 
 
 def ended_hypotheses(
-    beam: Beam, totals: Tensor, parents: Tensor, step: Tensor, config: BeamConfig
+    beam: Beam, totals: Tensor, parents: Tensor, length: Tensor, config: BeamConfig
 ) -> dict[str, Tensor]:
-    """The N best of those that had ended before and those that end now: totals (S, 2W), -inf where none does."""
+    """The N best of those that had ended before and those that end now: totals (S, 2W), -inf where none does; their
+    length (S, 1), which counts END.
+    """
     new = {
-        "best_score": config.score(totals, step),
+        "best_score": config.score(totals, length),
         "best_total": totals,
-        "best_length": (step - 1).expand_as(parents),
+        "best_length": (length - 1).expand_as(parents),
         "best_slot": parents,
     }
     both = {name: torch.cat([getattr(beam, name), value], dim=1) for name, value in new.items()}
@@ -245,7 +272,7 @@ def hypotheses(beam: Beam, rows: Tensor) -> list[list[Hypothesis]]:
     steps = min(int(beam.step), len(beam.trace_tokens) - 1)
     found = {
         name: getattr(beam, name).cpu()[rows].numpy()
-        for name in ("best_total", "best_length", "best_slot", "open_total", "limits")
+        for name in ("best_total", "best_length", "best_slot", "open_total", "began", "limits")
     }
     ended = found["best_total"] > NOTHING  # (n, N)
     ended[:, 0] |= (nothing := ~ended.any(axis=1))  # then the best open one: slot 0 at the limit
@@ -256,6 +283,7 @@ def hypotheses(beam: Beam, rows: Tensor) -> list[list[Hypothesis]]:
     tokens = read_back(
         beam.trace_tokens[:steps, chosen].cpu().numpy(),
         beam.trace_parents[:steps, chosen].cpu().numpy(),
+        found["began"][:, None],
         lengths,
         slots,
     )
@@ -273,16 +301,18 @@ def hypotheses(beam: Beam, rows: Tensor) -> list[list[Hypothesis]]:
 def read_back(
     tokens: np.ndarray[Any, Any],
     parents: np.ndarray[Any, Any],
+    began: np.ndarray[Any, Any],
     lengths: np.ndarray[Any, Any],
     slots: np.ndarray[Any, Any],
 ) -> np.ndarray[Any, Any]:
-    """tokens and parents (T, n, W); lengths and slots (n, N) of the last tokens -> (n, N, T) tokens"""
+    """tokens and parents (T, n, W); began (n, 1); lengths and slots (n, N) of the last tokens -> (n, N, T) tokens"""
     written = np.zeros((*lengths.shape, len(tokens)), dtype=np.int32)
-    rows = np.arange(len(lengths))[:, None]
+    rows, numbers = np.indices(lengths.shape)
     slots = slots.copy()
     for step in range(len(tokens) - 1, -1, -1):
-        inside = step < lengths
+        inside = (began <= step) & (step < began + lengths)
         here = np.where(inside, slots, 0)
-        written[:, :, step] = np.where(inside, tokens[step][rows, here], 0)
+        positions = np.broadcast_to(step - began, lengths.shape)
+        written[rows[inside], numbers[inside], positions[inside]] = tokens[step][rows, here][inside]
         slots = np.where(inside, parents[step][rows, here], slots)
     return written
