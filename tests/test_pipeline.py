@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import bytenet
-from bytenet import Bytes, Characters, LanguageModelConfig, Pipeline, TranslatorConfig, load, pipeline, save_model
+from bytenet import Bytes, Pipeline, load, pipeline, save_model
 from bytenet.decoding.beam_search import Hypothesis
 from bytenet.decoding.config import DecodingConfig
 from bytenet.evaluation import scoring
@@ -19,53 +19,13 @@ from bytenet.evaluation.files import file_bits
 from bytenet.evaluation.quality import quality
 from bytenet.evaluation.typos import with_typos
 from bytenet.model import Model
-from bytenet.model.blocks import StackConfig
-from bytenet.model.translator import UnfoldingConfig
-from bytenet.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary, VocabularyConfig
-from tests.model.strategies import in_double
+from bytenet.vocabulary import BEGIN, END, PAD
+from tests.pipelines import LETTERS, language_model, pipeline_of, translator
 
-STACK = StackConfig(num_blocks=2, dilations=(1, 2))  # a receptive field of 7
-LETTERS = Characters("abcdefgh ")
 SEVERAL = 24
 
 letters = st.text(st.sampled_from(LETTERS.symbols), min_size=1, max_size=14)
 sources = st.lists(st.one_of(letters, st.sampled_from(["", " ", "\t", "\u3000 "])), max_size=9)
-
-
-def translator(vocabulary: Vocabulary = LETTERS, *, end: float = 0.0, precision: torch.dtype = torch.float64) -> Model:
-    """Knows what it wants, so that rounding decides nothing; the greater `end`, the sooner it ends."""
-    config = VocabularyConfig(kind=vocabulary.kind, symbols=len(vocabulary.symbols))
-    model = in_double(
-        TranslatorConfig(
-            source_vocabulary=config,
-            target_vocabulary=config,
-            inner_channels=8,
-            encoder=STACK,
-            decoder=STACK,
-            unfolding=UnfoldingConfig(multiple=4),
-        )
-    )
-    return decided(model, end).to(precision)
-
-
-def language_model(vocabulary: Vocabulary = LETTERS, *, end: float = -50.0) -> Model:
-    config = VocabularyConfig(kind=vocabulary.kind, symbols=len(vocabulary.symbols))
-    return decided(in_double(LanguageModelConfig(vocabulary=config, inner_channels=8, decoder=STACK)), end)
-
-
-@torch.no_grad()
-def decided(model: Model, end: float) -> Model:
-    logits = model.decoder.head.logits
-    logits.weight.mul_(6)
-    logits.bias[END] += end
-    if model.decoder.embedding.num_embeddings == len(LETTERS):
-        logits.bias[UNKNOWN] -= 1e3
-    return model
-
-
-def pipeline_of(model: Model, vocabulary: Vocabulary = LETTERS) -> Pipeline:
-    precision = next(model.parameters()).dtype  # on a GPU, not the faster one
-    return Pipeline(model, [vocabulary] * 2, precision=precision, name="mine")
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ class Pipeline:
             state = model.start(rows, [len(ids)], dtype=self.writing_precision)
         begin = torch.tensor([BEGIN], device=self.device)
         greedy = sample(self.engine, state, begin, SamplingConfig(temperature=0))
-        return (piece for (piece,) in self._written(greedy, 1, max_length or self._limit(len(ids))))
+        return (piece for (piece,) in self._written(greedy, 1, max_length or self.limit(len(ids))))
 
     def generate(
         self,
@@ -226,7 +226,7 @@ class Pipeline:
         encoded = [self.vocabularies[0].encode_array(text) for text in texts]
         found = {i: [Translation("", 0.0, True)] for i, text in enumerate(texts) if not text.strip()}
         numbers = [i for i in range(len(texts)) if i not in found]
-        limits = [max_length or self._limit(len(encoded[i])) for i in numbers]
+        limits = [max_length or self.limit(len(encoded[i])) for i in numbers]
         results = search_all(
             self._needs(Translator, "translate"), self.engine, [encoded[i] for i in numbers], limits, config,
             dtype=self.writing_precision, batch=batch,
@@ -234,15 +234,17 @@ class Pipeline:
         for i in range(len(texts)):
             while i not in found:
                 number, hypotheses = next(results)
-                found[numbers[number]] = [self._translation(hypothesis) for hypothesis in hypotheses]
+                found[numbers[number]] = [self.translation(hypothesis) for hypothesis in hypotheses]
             yield found.pop(i)
 
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
+    def translation(self, hypothesis: Hypothesis) -> Translation:
+        """What was found, as text."""
         writer = TextWriter(self.vocabularies[1])  # as `stream` does: `decode` would give lone surrogates
         text = "".join([*map(writer.write, hypothesis.tokens), writer.close()])
         return Translation(text, hypothesis.log_likelihood, hypothesis.ended)
 
-    def _limit(self, length: int) -> int:
+    def limit(self, length: int) -> int:
+        """How long a translation of so many symbols may get, where nobody says otherwise."""
         model = self._needs(Translator, "translate")
         return 2 * model.config.unfolding.unfolded_length(length)
 

@@ -1,0 +1,1 @@
+"""An HTTP service over models, and its page."""
