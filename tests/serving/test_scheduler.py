@@ -8,7 +8,7 @@ import pytest
 
 from bytenet.decoding.beam_search import BeamConfig
 from bytenet.decoding.sampling import SamplingConfig
-from bytenet.serving.jobs import CompletionJob, LateError, Written
+from bytenet.serving.jobs import CompletionJob, LateError, TranslationJob, Written
 from bytenet.serving.scheduler import BusyError, Scheduler
 from tests.pipelines import LETTERS, language_model, pipeline_of, translator
 
@@ -27,12 +27,23 @@ def texts(number: int) -> list[str]:
     return ["".join(rng.choices("abcdefgh ", k=rng.choice([0, 1, 5, 40, 70]))) for _ in range(number)]
 
 
+def translate(scheduler: Scheduler, text: str, config: BeamConfig, **options: object) -> TranslationJob:
+    job = scheduler.translation(text, config, seconds=LONG, **options)
+    scheduler.put(job)
+    return job
+
+
 def completion(prompt: str, **options: object) -> tuple[CompletionJob, list[tuple[int, Written]]]:
     written: list[tuple[int, Written]] = []
     asked = {"number": 1, "length": 20, "config": SamplingConfig(), "seed": 1, "echo": False, "alternatives": 0}
     ids = LETTERS.encode(prompt)
     job = CompletionJob(
-        size=len(ids), seconds=LONG, prompt=ids, emit=lambda i, w: written.append((i, w)), **(asked | options)
+        size=len(ids),
+        seconds=LONG,
+        prompt=ids,
+        emit=lambda i, w: written.append((i, w)),
+        ended=lambda i, e: None,
+        **(asked | options),
     )
     return job, written
 
@@ -41,7 +52,7 @@ def completion(prompt: str, **options: object) -> tuple[CompletionJob, list[tupl
 def test_translations_are_those_of_each_text_alone(scheduler, split):
     configs = [BeamConfig(beam=3), BeamConfig(beam=2, n_best=2), BeamConfig(beam=3, length_penalty=1.0)]
     asked = [(text, configs[i % 3]) for i, text in enumerate(texts(15))]
-    jobs = [scheduler.translate(text, config, seconds=LONG, split=split) for text, config in asked]
+    jobs = [translate(scheduler, text, config, split=split) for text, config in asked]
     for job, (text, config) in zip(jobs, asked, strict=True):
         options = {"beam": config.beam, "n_best": config.n_best, "length_penalty": config.length_penalty}
         (alone,) = scheduler.translator.translations([text], split=split, **options)
@@ -106,9 +117,9 @@ def test_beyond_its_limit_requests_are_refused_and_later_taken_again(scheduler):
     for job in endless:
         scheduler.put(job)
     with pytest.raises(BusyError, match="40 requests are on their way"):
-        scheduler.translate("abc", BeamConfig(beam=2), seconds=LONG)
+        translate(scheduler, "abc", BeamConfig(beam=2))
     endless[0].future.cancel()
-    scheduler.translate("abc", BeamConfig(beam=2), seconds=LONG).future.result(LONG)
+    translate(scheduler, "abc", BeamConfig(beam=2)).future.result(LONG)
     for job in endless:
         job.future.cancel()
 
@@ -126,10 +137,10 @@ def test_a_fault_in_one_lane_leaves_the_others_alone(scheduler, monkeypatch):
     scheduler.put(job)
     monkeypatch.setattr(scheduler.translator.vocabularies[0].__class__, "encode_array", broken)
     with pytest.raises(ZeroDivisionError):
-        scheduler.translate("abc", BeamConfig(beam=2), seconds=LONG).future.result(LONG)
+        translate(scheduler, "abc", BeamConfig(beam=2)).future.result(LONG)
     monkeypatch.undo()
     assert not job.future.done()
-    scheduler.translate("abc", BeamConfig(beam=2), seconds=LONG).future.result(LONG)
+    translate(scheduler, "abc", BeamConfig(beam=2)).future.result(LONG)
     job.future.cancel()
 
 
@@ -139,9 +150,9 @@ def broken(*_: object) -> None:
 
 def test_closing_finishes_what_was_taken_and_takes_no_more():
     scheduler = Scheduler(pipeline_of(translator()), None)
-    jobs = [scheduler.translate(text, BeamConfig(beam=2), seconds=LONG) for text in texts(20)]
+    jobs = [translate(scheduler, text, BeamConfig(beam=2)) for text in texts(20)]
     scheduler.close()
     assert all(job.future.done() for job in jobs)
     assert not scheduler.is_alive
     with pytest.raises(BusyError, match="shutting down"):
-        scheduler.translate("abc", BeamConfig(beam=2), seconds=LONG)
+        translate(scheduler, "abc", BeamConfig(beam=2))

@@ -10,6 +10,11 @@ class DecodingConfig:
     split: int = 0
     """A line is translated sentence by sentence, at most so many characters at a time; 0: as it is."""
 
+    languages: tuple[str, ...] = ()
+    """The codes of the source's and the target's language, such as ["en", "de"]; for the server's users."""
+
     def __post_init__(self) -> None:
+        if len(self.languages) not in (0, 2):
+            raise ValueError(f"languages must be two codes, source and target, not {list(self.languages)}")
         if self.split < 0:
             raise ValueError(f"split must be at least 0, not {self.split}")

@@ -90,6 +90,10 @@ class CompletionJob(Job):
     alternatives: int
     emit: Callable[[int, Written], None]
     """(which continuation, its next symbol); the echo is given for each. Called by the thread that decodes."""
+    ended: Callable[[int, bool], None]
+    """(which continuation, whether it ended by itself); called likewise."""
+    stopped: set[int] = field(default_factory=set)
+    """Continuations that need not go on, as whoever reads them says."""
     written: list[int] = field(default_factory=list)
     """How many symbols each continuation has."""
     unfinished: set[int] = field(default_factory=set)

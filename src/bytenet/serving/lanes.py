@@ -180,6 +180,8 @@ class CompletionLane:
         self.reading, job = None, reading.job
         job.written, job.unfinished = [0] * job.number, set(range(job.number))
         if not job.length:
+            for number in range(job.number):
+                job.ended(number, False)
             job.succeed(None)
             return
         for number in range(job.number):
@@ -190,12 +192,13 @@ class CompletionLane:
     def _step(self) -> int:
         found, finished = self.sample.step(), []
         for (job, number), token, logits in found:
-            if token != END:
+            if number not in job.stopped and token != END:
                 (written,) = likelihoods(logits[None], torch.tensor([token], device=logits.device), job.alternatives)
                 job.emit(number, written)
                 job.written[number] += 1
-            if token == END or job.written[number] == job.length:
+            if number in job.stopped or token == END or job.written[number] == job.length:
                 finished.append((job, number))
+                job.ended(number, token == END)
                 job.unfinished.discard(number)
                 if not job.unfinished:
                     job.succeed(None)

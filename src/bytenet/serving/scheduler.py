@@ -64,17 +64,16 @@ class Scheduler:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def translate(
+    def translation(
         self, text: str, config: BeamConfig, *, max_length: int | None = None, seconds: float, split: int | None = None
     ) -> TranslationJob:
+        """A request for a translation, to be put."""
         assert self.translator is not None
         splitting = Splitting(self.translator.decoding.split if split is None else split)
         pieces = list(splitting.cut([text]))
-        job = TranslationJob(
+        return TranslationJob(
             size=len(text), seconds=seconds, pieces=pieces, splitting=splitting, config=config, max_length=max_length
         )
-        self.put(job)
-        return job
 
     def put(self, job: Job) -> None:
         """Take a request; BusyError if too many are on their way."""
