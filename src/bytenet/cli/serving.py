@@ -51,9 +51,7 @@ def serve(
     if model == text_model == NONE:
         raise ValueError("nothing to serve: --model and --text-model are both none")
     listening = _listen(host, port)
-    translator, writer = (
-        None if name == NONE else open_model(name, device, precision) for name in (model, text_model)
-    )
+    translator, writer = (None if name == NONE else open_model(name, device, precision) for name in (model, text_model))
     app = application.create(translator, writer, config)
     at = f"[{host}]" if ":" in host else host
     say(f"http://{at}:{listening.getsockname()[1]}/ (Ctrl-C ends it)")
