@@ -62,11 +62,21 @@ class Ngrams(nn.Module):
 
     def forward(self, tokens: Tensor, before: Tensor, dtype: torch.dtype) -> Tensor:
         """tokens (B, T), before (B, N-1): the ones before them -> (B, T, C)"""
-        found = self.embedding(table_rows(torch.cat([before, tokens], dim=1), self.config))  # (B, T, S, E)
+        found = self._look_up(tokens, before)
         if self.training and self.config.dropout:
             found = found * F.dropout(torch.ones_like(found[..., :1]), self.config.dropout)
         mixed: Tensor = self.mix(found.flatten(-2).to(dtype))
         return mixed
+
+    def parts(self, tokens: Tensor, before: Tensor) -> Tensor:
+        """What the n-grams of each size add, (B, T, S, C); in evaluation their sum is `forward`."""
+        found = self._look_up(tokens, before)
+        return torch.einsum("btse,cse->btsc", found, self.mix.weight.view(-1, *found.shape[2:]))
+
+    def _look_up(self, tokens: Tensor, before: Tensor) -> Tensor:
+        """(B, T, S, E)"""
+        found: Tensor = self.embedding(table_rows(torch.cat([before, tokens], dim=1), self.config))
+        return found
 
 
 def table_rows(tokens: Tensor, config: NgramConfig) -> Tensor:

@@ -1,0 +1,119 @@
+"""Fig. 6, its numbers: how much each output depends on each source input and on each target input before it.
+
+Shapes: S source positions, T target positions, O outputs, L positions that a part of the model reads, C = 2d channels,
+G sizes of n-grams.
+
+A magnitude is the norm of the gradient of an output's logit by the vector (C,) that the network reads at a position.
+"""
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from bytenet.model import Model, Translator
+from bytenet.model.blocks import Block
+from bytenet.model.decoder import Decoder
+from bytenet.model.encoder import Encoder
+from bytenet.model.ngrams import Ngrams
+
+Watch = Callable[[int, int], None]
+
+PREFIX = 16  # so many outputs share a forward pass, which goes no further than the last of them
+
+
+def sensitivities(
+    model: Model,
+    source: Tensor | None,
+    read: Tensor,
+    wanted: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    watch: Watch = lambda done, all_: None,
+) -> tuple[Tensor, Tensor]:
+    """source (S,), None for a language model, read (T,), wanted (O,) at the first of these -> (S, O), (T, O)
+
+    Each output is a backward pass of its own: on a CPU a batch of them is not faster. `watch` is told how many of all
+    outputs are done.
+    """
+    model = private_copy(model)
+    by_source, by_target = (
+        torch.zeros(0 if ids is None else len(ids), len(wanted), dtype=torch.float64, device="cpu")
+        for ids in (source, read)
+    )
+    sides = [(Inputs(model.decoder), by_target)]
+    with torch.enable_grad():
+        if isinstance(model, Translator):
+            assert source is not None
+            sides.append((Inputs(model.encoder), by_source))
+            state = model.start(source[None], [len(source)], dtype=dtype)
+        else:
+            state = model.start(dtype=dtype)
+        for first in range(0, len(wanted), PREFIX):
+            end = min(first + PREFIX, len(wanted))
+            logits, _ = model(read[None, :end], state)
+            for position in range(first, end):
+                # not in the paper: of which quantity; Simonyan et al., whom it cites, take the score before the softmax
+                score = logits[0, position, wanted[position]]
+                gradients = torch.autograd.grad(score, [inputs.vectors for inputs, _ in sides], retain_graph=True)
+                for (inputs, found), gradient in zip(sides, gradients, strict=True):
+                    norms = inputs.by_token(gradient[0])[: len(found)]  # behind a source there is padding
+                    found[: len(norms), position] = norms
+                watch(position + 1, len(wanted))
+    return by_source, by_target
+
+
+def private_copy(model: Model) -> Model:
+    """The same model in evaluation, with the same weights in the same memory, of which no gradient is asked."""
+    weights = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in model.parameters()}
+    private = copy.deepcopy(model, weights).eval()
+    for module in private.modules():
+        if isinstance(module, Block):
+            module.forward = module.plain  # type: ignore[method-assign]  # the fused one computes weights' gradients
+    return private
+
+
+class Inputs:
+    """The vectors that an encoder or a decoder has read last, and what they are made of."""
+
+    def __init__(self, part: Encoder | Decoder) -> None:
+        self.vectors = torch.empty(0)
+        self.shares: Tensor | None = None
+        part.embedding.register_forward_hook(self._keep_vectors)
+        ngrams = getattr(part, "ngrams", None)
+        if ngrams is not None:
+            ngrams.register_forward_hook(self._keep_shares)
+
+    def _keep_vectors(self, embedding: nn.Module, arguments: tuple[Tensor], vectors: Tensor) -> None:
+        """What n-grams add later has the same gradient."""
+        self.vectors = vectors.requires_grad_()  # (1, L, C)
+
+    def _keep_shares(self, ngrams: Ngrams, arguments: tuple[Tensor, Tensor, torch.dtype], added: Tensor) -> None:
+        tokens, before, _ = arguments
+        self.shares = token_shares(self.vectors[0].detach(), ngrams.parts(tokens, before)[0], ngrams.config.sizes)
+
+    def by_token(self, gradient: Tensor) -> Tensor:
+        """gradient (L, C) -> (L,) in float64: its norm at each position, divided among the tokens read there"""
+        norms: Tensor = gradient.double().norm(dim=-1)
+        if self.shares is not None:
+            norms = norms @ self.shares
+        return norms.cpu()
+
+
+def token_shares(own: Tensor, parts: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """own (L, C), parts (L, G, C) by n-grams of these sizes -> (L, L): how much of a position's vector is each token's
+
+    A token's own embedding and the n-grams that end with it have shares as their lengths are; an n-gram's is divided
+    equally among its tokens. Each row has the sum 1.
+    """
+    # not in the paper, which has no n-grams: a look-up has no gradient by the tokens that it is made with
+    lengths = torch.cat([own[:, None], parts], dim=1).double().norm(dim=-1)
+    lengths = lengths / lengths.sum(dim=1, keepdim=True)
+    shares = torch.diag(lengths[:, 0])
+    positions = torch.arange(len(own), device=own.device)
+    for number, size in enumerate(sizes, start=1):
+        for back in range(min(size, len(own))):
+            ends = positions[back:]
+            shares[ends, ends - back] += lengths[ends, number] / (ends + 1).clamp(max=size)  # none before the first
+    return shares
