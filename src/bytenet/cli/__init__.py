@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from bytenet import __version__
-from bytenet.cli import measuring, training, writing
+from bytenet.cli import explaining, measuring, training, writing
 
 app = typer.Typer(
     help="Sequence models that read and write characters in linear time.",
@@ -23,6 +23,7 @@ for command in (
     writing.translate, writing.generate, writing.score,
     measuring.evaluate, measuring.describe,
     training.train, training.pack,
+    explaining.explain,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(training.data_app, name="data")
