@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from bytenet.evaluation.explanation import BEGIN_LABEL, END_LABEL, Explanation, HeatMap
-from bytenet.evaluation.heat_map import page, save_heat_maps, shown
+from bytenet.evaluation.heat_map import draw, page, save_heat_maps, shown
 
 SOURCE, TARGET = ("pay ", "$3 ", "& ", "$4 ", "中"), ("</script> ", "<b>", "\t")
 
@@ -64,6 +65,15 @@ def test_text_stays_text_in_svg(tmp_path):
     assert save_heat_maps(explanation(), tmp_path / "map.svg") == ""
     texts = {element.text for element in ElementTree.parse(tmp_path / "map.svg").iter() if element.tag.endswith("text")}
     assert {*map(shown, (*SOURCE, *TARGET)), BEGIN_LABEL, END_LABEL} <= texts
+
+
+def test_long_labels_are_turned_lest_they_overlap():
+    upright = {"a": 0, r"\t": 0, r"\x1b": 90, END_LABEL: 0}
+    for by, expected in (("character", upright), ("word", dict.fromkeys(upright, 90))):
+        figure = draw(replace(explanation(target=("a", "\t", "\x1b")), by=by))
+        for axes in figure.axes[::2]:  # beside each heat map there is a bar of colours
+            labels = {label.get_text(): label.get_rotation() for label in axes.get_xticklabels()}
+            assert labels == expected
 
 
 class Page(HTMLParser):

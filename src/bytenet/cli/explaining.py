@@ -28,7 +28,8 @@ def explain(
 ) -> None:
     """Show what each output depends on, by gradients: on the source, and on the target before it.
 
-    A line is: output, the strongest inputs of the source, those of the target, with tabs between.
+    A source or a target has at most 500 symbols. A line is: output, the strongest inputs of the source, those of the
+    target, with tabs between.
     """
     from bytenet.evaluation.heat_map import check_file, panels, save_heat_maps, shown
 
@@ -37,10 +38,10 @@ def explain(
     if out is not None:
         check_file(out)
     loaded = open_model(model, device, precision)
-    Remarks().about(loaded, 1, text, None)
     talk = Talk(quiet=False)
     with talk.bar("explaining", total=None):
         found = loaded.explain(text, target, by, watch=lambda done, all_: talk.count(done, all_, "outputs"))
+    Remarks().about(loaded, 1, text, None)
     if as_json:
         print(json.dumps({"model": model, **found.to_json()}))
     else:

@@ -18,7 +18,7 @@ from bytenet.vocabulary import BEGIN, END, Vocabulary
 By = Literal["word", "character"]
 
 BEGIN_LABEL, END_LABEL = "▸", "■"
-MOST_SYMBOLS = 500  # of a source or a target: time grows with the square of the length, to a minute for 10M parameters
+MOST_SYMBOLS = 500  # of a source or a target: time grows with the square of the length, to a minute (docs/results.md)
 WORD = re.compile("w+(?:ow+)*s*|o+s*|s+")  # of kinds of characters: in words, spaces, others
 
 

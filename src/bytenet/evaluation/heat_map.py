@@ -88,7 +88,7 @@ def draw(explanation: Explanation) -> "Figure":
         bar = figure.add_axes((1 + BAR_GAP / width, bar_bottom / height, BAR_WIDTH / width, bar_height / height))
         image = _draw_map(axes, found, explanation.by, 72 * LABEL_HEIGHT * cell)
         axes.set_ylabel(what)
-        figure.colorbar(image, cax=bar, label="share of the column")
+        figure.colorbar(image, cax=bar, label="share")
         bottom -= gap
     return figure
 
@@ -104,9 +104,9 @@ def _draw_map(axes: "Axes", found: HeatMap, by: By, font_size: float) -> "AxesIm
     style: dict[str, Any] = {"fontsize": font_size, "parse_math": False}  # a dollar is a dollar
     axes.set_xticks(range(len(outputs)), outputs, **style)
     axes.set_yticks(range(len(inputs)), inputs, **style)
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
     for label in axes.get_xticklabels():
         label.set_rotation(90 if by == "word" or len(label.get_text()) > WIDEST else 0)
-    axes.tick_params(length=0, labeltop=True, labelbottom=False)
     axes.set_title("output", fontsize="medium")
     axes.spines[:].set_visible(False)
     return image

@@ -7,12 +7,12 @@ A magnitude is the norm of the gradient of an output's logit by the vector (C,) 
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
-from bytenet.model import Model, Translator
+from bytenet.model import Model, State, Translator
 from bytenet.model.blocks import Block
 from bytenet.model.decoder import Decoder
 from bytenet.model.encoder import Encoder
@@ -42,26 +42,34 @@ def sensitivities(
         torch.zeros(0 if ids is None else len(ids), len(wanted), dtype=torch.float64, device="cpu")
         for ids in (source, read)
     )
-    sides = [(Inputs(model.decoder), by_target)]
+    inputs = [Inputs(model.decoder)]
     with torch.enable_grad():
         if isinstance(model, Translator):
             assert source is not None
-            sides.append((Inputs(model.encoder), by_source))
+            inputs.append(Inputs(model.encoder))
             state = model.start(source[None], [len(source)], dtype=dtype)
         else:
             state = model.start(dtype=dtype)
-        for first in range(0, len(wanted), PREFIX):
-            end = min(first + PREFIX, len(wanted))
-            logits, _ = model(read[None, :end], state)
-            for position in range(first, end):
-                # not in the paper: of which quantity; Simonyan et al., whom it cites, take the score before the softmax
-                score = logits[0, position, wanted[position]]
-                gradients = torch.autograd.grad(score, [inputs.vectors for inputs, _ in sides], retain_graph=True)
-                for (inputs, found), gradient in zip(sides, gradients, strict=True):
-                    norms = inputs.by_token(gradient[0])[: len(found)]  # behind a source there is padding
-                    found[: len(norms), position] = norms
-                watch(position + 1, len(wanted))
+        for position, columns in enumerate(_output_by_output(model, state, read, wanted, inputs)):
+            for found, column in zip((by_target, by_source), columns, strict=False):
+                length = min(len(found), len(column))  # of the target a prefix was read, and of the source padding, too
+                found[:length, position] = column[:length]
+            watch(position + 1, len(wanted))
     return by_source, by_target
+
+
+def _output_by_output(
+    model: Model, state: State, read: Tensor, wanted: Tensor, inputs: list["Inputs"]
+) -> Iterator[list[Tensor]]:
+    """For each output the magnitudes of all inputs of each kind."""
+    for first in range(0, len(wanted), PREFIX):
+        end = min(first + PREFIX, len(wanted))
+        logits, _ = model(read[None, :end], state)
+        for position in range(first, end):
+            # not in the paper: of which quantity; Simonyan et al., whom it cites, take the score before the softmax
+            score = logits[0, position, wanted[position]]
+            gradients = torch.autograd.grad(score, [kind.vectors for kind in inputs], retain_graph=True)
+            yield [kind.by_token(gradient[0]) for kind, gradient in zip(inputs, gradients, strict=True)]
 
 
 def private_copy(model: Model) -> Model:
