@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -170,10 +171,12 @@ def test_the_readmes_commands_for_own_files_run(run, monkeypatch, tmp_path):
     (tmp_path / "lines.txt").write_text("number 1\n\nnumber 2\n")
     readme = (ROOT / "README.md").read_text()
     commands = re.findall(
-        r"^(?:echo \S+ \| )?bytenet ((?:train|evaluate|translate|generate|score) .*)$", readme, flags=re.MULTILINE
+        r"^(?:echo \S+ \| )?bytenet ((?:train|evaluate|translate|generate|score|explain) .*)$",
+        readme,
+        flags=re.MULTILINE,
     )
-    verbs = [command.split()[0] for command in commands]
-    assert [verbs.count(verb) for verb in ("train", "evaluate", "translate", "generate", "score")] == [3, 2, 3, 1, 1]
+    verbs = Counter(command.split()[0] for command in commands)
+    assert verbs == {"train": 3, "evaluate": 2, "translate": 3, "generate": 1, "score": 1, "explain": 1}
     runs = 0
     for command in commands:
         words = shlex.split(command.partition(" <")[0], comments=True)

@@ -17,6 +17,7 @@ from bytenet.decoding.sampling import SamplingConfig, sample
 from bytenet.decoding.splitting import Splitting, Translation
 from bytenet.decoding.translation import search_all
 from bytenet.device import choose_device
+from bytenet.evaluation.explanation import By, Explanation, explain, split
 from bytenet.evaluation.files import file_bits, signature
 from bytenet.evaluation.scoring import Score, score_pairs, score_texts
 from bytenet.evaluation.typos import with_typos
@@ -182,6 +183,19 @@ class Pipeline:
         score = score_texts if isinstance(self.model, LanguageModel) else score_pairs
         for part in _windows(iter(texts)):
             yield from score(self.model, self.vocabularies, part, dtype=self.precision)  # type: ignore[arg-type]
+
+    def explain(self, source: str, target: str | None = None, by: By = "word", **options: Any) -> Explanation:
+        """What each word or character of a target, by default the translation, depends on: the paper's Fig. 6.
+
+        A language model explains a text, without a target. `watch=...` is told how many of all outputs are done.
+        """
+        ended = True
+        if self.translates and target is None:
+            split(source, self.vocabularies[0], "source", by)  # a mistake should not wait for a search
+            ((best,),) = self.translations([source])
+            target, ended = best.text, best.ended
+        options |= {"ended": ended, "by": by, "dtype": self.precision}
+        return explain(self.model, self.vocabularies, source, target, **options)
 
     def evaluate(
         self,

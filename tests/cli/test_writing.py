@@ -1,7 +1,6 @@
 """translate, generate, score and evaluate as a user meets them: a line in, a line out, mistakes in one line."""
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -9,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,42 +21,6 @@ from bytenet.evaluation.files import file_bits
 from tests.test_pipeline import LETTERS, language_model, translator
 
 PATIENT = 60  # seconds until a test gives up; nothing that works waits for it
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-class Stdin:
-    def __init__(self, buffer: Any) -> None:
-        self.buffer = buffer
-
-    def isatty(self) -> bool:
-        return False
-
-
-@pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch) -> Iterator[None]:
-    """The commands choose a GPU themselves, and there a precision in which nothing is equal."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with torch.device("cpu"):
-        yield
-
-
-@pytest.fixture
-def run(monkeypatch, capsys) -> Run:
-    """The command in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments: object, stdin: Any = b"") -> tuple[int, str, str]:
-        buffer = (
-            io.BytesIO(stdin.encode() if isinstance(stdin, str) else stdin) if not hasattr(stdin, "read") else stdin
-        )
-        monkeypatch.setattr(sys, "stdin", Stdin(buffer))
-        monkeypatch.setattr(sys, "argv", ["bytenet", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from bytenet import __version__
-from bytenet.cli import measuring, serving, training, writing
+from bytenet.cli import explaining, measuring, serving, training, writing
 
 app = typer.Typer(
     help="Sequence models that read and write characters in linear time.",
@@ -22,7 +22,8 @@ app = typer.Typer(
 for command in (
     writing.translate, writing.generate, writing.score,
     measuring.evaluate, measuring.describe,
-    training.train, training.pack, serving.serve,
+    training.train, training.pack,
+    explaining.explain, serving.serve,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(training.data_app, name="data")

@@ -1,4 +1,4 @@
-"""Lines from stdin, as they arrive."""
+"""Texts of arguments, and lines from stdin as they arrive."""
 
 import queue
 import threading
@@ -11,6 +11,12 @@ from bytenet.data.reading import MAX_LINE
 FIRST, MOST = 64, 4096
 Arrival = bytes | OSError  # a line, nothing at the end, or what went wrong
 PATIENCE = 0.05  # seconds that a line waits for company
+
+
+def check_utf8(argument: str, name: str) -> None:
+    """What is not UTF-8 on a command line comes as lone surrogates."""
+    if not argument.isprintable() and any("\ud800" <= character <= "\udfff" for character in argument):
+        raise ValueError(f"{name}: not UTF-8")
 
 
 def arriving(file: BinaryIO) -> Iterator[list[str]]:

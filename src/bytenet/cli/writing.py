@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bytenet.cli.lines import arriving
+from bytenet.cli.lines import arriving, check_utf8
 from bytenet.cli.options import Batch, Device, Json, LengthPenalty, MaxLength, Precision, Split, open_model, say
 from bytenet.talk import Talk
 
@@ -174,8 +174,7 @@ class Remarks:
 
 def _parts(texts: list[str] | None) -> Iterator[list[str]]:
     for number, text in enumerate(texts or [], start=1):
-        if not text.isprintable() and any("\ud800" <= character <= "\udfff" for character in text):
-            raise ValueError(f"text {number}: not UTF-8")
+        check_utf8(text, f"text {number}")
     if texts:
         yield texts
         return

@@ -74,6 +74,11 @@ class Ngrams(nn.Module):
         mixed: Tensor = self.mix(found.flatten(-2).to(dtype))
         return mixed
 
+    def parts(self, rows: Tensor) -> Tensor:
+        """What the n-grams of each size add, (B, T, S, C); in evaluation their sum is `forward`."""
+        found = self.embedding(rows)
+        return torch.einsum("btse,cse->btsc", found, self.mix.weight.view(-1, *found.shape[2:]))
+
 
 def rows_ending(tokens: Tensor, config: NgramConfig) -> Tensor:
     """tokens (B, N-1 + T) -> (B, T, S): where the n-grams that end at the last T positions stand, one table after the
