@@ -233,7 +233,7 @@ class Pipeline:
 
     def _limit(self, length: int) -> int:
         model = self._needs(Translator, "translate")
-        return 2 * model.config.unfolding.unfolded_length(length)
+        return 2 * model.unfolding.unfolded_length(length)
 
     def _continue(
         self, prompt: str, rows: int, length: int, config: SamplingConfig, seed: int | None

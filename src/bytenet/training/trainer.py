@@ -101,7 +101,7 @@ class Trainer:
                 )
             return TextBatches(data, window=config.window, context=config.context, rows=rows, seed=seed)
         assert isinstance(self.model, Translator)
-        unfolding = self.model.config.unfolding
+        unfolding = self.model.unfolding
         batches = PairBatches(data, unfolding, batch_positions=self.config.batch_characters, seed=seed)
         self.talk.say(
             f"{batches.steps_per_epoch:,} steps an epoch, {batches.share_of_padding():.0%} of positions are padding"
@@ -225,7 +225,7 @@ class Trainer:
         flops = self.flops_per_target * batch.inputs.numel()
         if isinstance(self.model, Translator):
             # one batch has sources that unfold to one length
-            positions = len(batch.source_lengths) * self.model.config.unfolding.read_length(batch.source_lengths[0])
+            positions = len(batch.source_lengths) * self.model.unfolding.read_length(batch.source_lengths[0])
             flops += self.flops_per_source * positions
         return flops
 
