@@ -30,7 +30,7 @@ def test_numbers_of_a_file(run, tmp_path, unit, size, packed):
     assert sum(covered) / 4 == result["coverage"] >= 0.75
     assert result["paper_coverage"] == sum(1.2 * source > target for source, target in lengths) / 4
     assert result["paper_padded_coverage"] == 1  # 60 positions for each
-    assert f"data:pairs.tsv{packed}|unit:{unit}|coverage:0.75" in result["signature"]
+    assert f"data:pairs.tsv{packed}|unit:{unit}|coverage:0.75|multiple:1" in result["signature"]
 
 
 def test_a_fit_to_padded_sources(run, tmp_path):

@@ -215,4 +215,5 @@ def file_lengths(
     for name, unfolding in (("", fitted), ("paper_", PAPER_LINE), ("paper_padded_", PAPER_PADDED)):
         result[f"{name}coverage"] = lengths.coverage(unfolding)
         result[f"{name}mean_positions"] = lengths.mean_positions(unfolding)
-    return result | {"signature": signature("lengths", None, file, unit=unit, coverage=asked.coverage)}
+    facts = {"unit": unit, "coverage": asked.coverage, "multiple": asked.multiple}
+    return result | {"signature": signature("lengths", None, file, **facts)}

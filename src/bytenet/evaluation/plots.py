@@ -23,7 +23,7 @@ def draw_lengths(file: Path, lengths: Lengths, fitted: UnfoldingConfig, *, unit:
 
     check_picture(file)
     longest = 1.05 * max(np.quantile(lengths.source, SHOWN), np.quantile(lengths.target, SHOWN)) + 1
-    figure = Figure(figsize=(6.4, 5.6), layout="constrained")
+    figure = Figure(figsize=(6.4, 6), layout="constrained")
     axes = figure.subplots()
     blues = colors.ListedColormap(colormaps["Blues"](np.linspace(0.35, 1, 128)))  # a lone pair is seen on white
     density = axes.hexbin(
@@ -39,7 +39,7 @@ def draw_lengths(file: Path, lengths: Lengths, fitted: UnfoldingConfig, *, unit:
     axes.set_title(_title(lengths, longest), loc="left", fontsize=10)
     axes.set(xlabel=f"source, {unit}", ylabel=f"target, {unit}", xlim=(0, longest), ylim=(0, longest), aspect="equal")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower right", fontsize=9, facecolor="white", edgecolor="none", framealpha=0.85)
+    figure.legend(loc="outside lower left", frameon=False, fontsize=9)  # inside, it would hide pairs
     kind = file.suffix.lower().removeprefix(".")
     with rc_context({"svg.hashsalt": "lengths"}):  # the same lengths make the same file
         figure.savefig(file, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else None)
