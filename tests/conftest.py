@@ -1,10 +1,13 @@
 """What all tests share. `pytest --device cuda` runs the same tests on a GPU."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from hypothesis import Phase, settings
+
+from bytenet import cli
 
 # The same examples in every run: a red test is a change's own doing. To look for new ones: --hypothesis-seed=N.
 settings.register_profile("bytenet", deadline=None, max_examples=30, derandomize=True)
@@ -23,3 +26,17 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
     torch.set_num_threads(1)  # tests run side by side
     with device:
         yield device
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bytenet", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return run

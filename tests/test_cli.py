@@ -21,18 +21,6 @@ RECIPE = str(ROOT / "recipes" / "enwik8-paper.toml")
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bytenet", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
 def model(tmp_path: Path) -> Path:
     config = LanguageModelConfig(inner_channels=8, decoder=StackConfig(num_blocks=2, dilations=(1, 2)))
     save_model(LanguageModel(config), [Bytes()], tmp_path / "model")
@@ -170,13 +158,9 @@ def test_the_readmes_commands_for_own_files_run(run, monkeypatch, tmp_path):
     (tmp_path / "test.tsv").write_text("number 1\tNummer 1\n")
     (tmp_path / "lines.txt").write_text("number 1\n\nnumber 2\n")
     readme = (ROOT / "README.md").read_text()
-    commands = re.findall(
-        r"^(?:echo \S+ \| )?bytenet ((?:train|evaluate|translate|generate|score|explain) .*)$",
-        readme,
-        flags=re.MULTILINE,
-    )
-    verbs = Counter(command.split()[0] for command in commands)
-    assert verbs == {"train": 3, "evaluate": 2, "translate": 3, "generate": 1, "score": 1, "explain": 1}
+    counts = {"train": 3, "evaluate": 2, "translate": 3, "generate": 1, "score": 1, "explain": 1, "lengths": 1}
+    commands = re.findall(rf"^(?:echo \S+ \| )?bytenet ((?:{'|'.join(counts)}) .*)$", readme, flags=re.MULTILINE)
+    assert Counter(command.split()[0] for command in commands) == counts
     runs = 0
     for command in commands:
         words = shlex.split(command.partition(" <")[0], comments=True)

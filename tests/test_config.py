@@ -6,6 +6,7 @@ import pytest
 
 from bytenet.config import load_recipe, save_recipe
 from bytenet.model import LanguageModelConfig, TranslatorConfig
+from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
 TRANSLATOR = """
@@ -63,6 +64,30 @@ def test_an_override_wins_over_the_file(recipe):
 
 
 @pytest.mark.parametrize(
+    ("overrides", "unfolding"),
+    [
+        ([], UnfoldingConfig()),
+        (["model.unfolding=fit"], UnfoldingFit()),
+        (["model.unfolding.kind=fit", "model.unfolding.coverage=0.9"], UnfoldingFit(coverage=0.9)),
+        (["model.unfolding=fit", "model.unfolding.multiple=8"], UnfoldingFit(multiple=8)),
+        (['model.unfolding={kind = "fit", multiple = 8}'], UnfoldingFit(multiple=8)),
+        (["model.unfolding={a = 1.5, multiple = 8}", "model.unfolding=fit"], UnfoldingFit(multiple=8)),
+        (["model.unfolding=fit", "model.unfolding={a = 1.5}"], UnfoldingConfig(a=1.5)),
+    ],
+)
+def test_a_word_for_a_table_is_its_kind(recipe, overrides, unfolding, tmp_path):
+    read = load_recipe(recipe, overrides)
+    assert read.model.unfolding == unfolding
+    save_recipe(read, tmp_path / "again.toml")
+    assert load_recipe(tmp_path / "again.toml") == read
+
+
+def test_what_is_set_after_a_kind_must_go_with_it(recipe):
+    with pytest.raises(ValueError, match=r"model\.unfolding\.a: unknown key"):
+        load_recipe(recipe, ["model.unfolding.a=1.5", "model.unfolding=fit", "model.unfolding.a=2"])
+
+
+@pytest.mark.parametrize(
     ("override", "problem"),
     [
         ("model.inner_chanels=3", "model.inner_chanels: unknown key (did you mean model.inner_channels?)"),
@@ -87,6 +112,14 @@ def test_an_override_wins_over_the_file(recipe):
         ("model=3", 'model.kind: is missing: one of "language-model", "translator"'),
         ("model.unfolding.a=nan", "model.unfolding.a: must be a positive number, not nan"),
         ("model.unfolding.multiple=0", "model.unfolding.multiple: must be at least 1, not 0"),
+        ("model.unfolding=3", "model.unfolding: must be a table of keys, not 3"),
+        ("model.unfolding=fitt", 'model.unfolding.kind: must be one of "fit", not "fitt"'),
+        (
+            'model.unfolding={kind = "fit", coverage = 0}',
+            "model.unfolding.coverage: must be more than 0 and at most 1, not 0.0",
+        ),
+        ('model.unfolding={kind = "fit", b = 1}', "model.unfolding.b: unknown key"),
+        ("model.multiple=3", "model.multiple: unknown key (did you mean model.unfolding.multiple?)"),
         (
             "model.source_vocabulary.symbols=257",
             "model.source_vocabulary.symbols: must be at most 256 for bytes, not 257",

@@ -27,6 +27,14 @@ def test_the_papers_translator():
     assert (description["encoder"]["num_blocks"], description["decoder"]["num_blocks"]) == (30, 30)
 
 
+def test_a_translator_that_is_yet_to_be_fitted():
+    given, fit = (load_recipe(RECIPES / "pairs.toml", overrides).model for overrides in ([], ["model.unfolding=fit"]))
+    before, after = describe(given), describe(fit)
+    assert before.pop("unfolding") == {"a": 1.2, "b": 8.0, "multiple": 8}
+    assert after.pop("unfolding") == {"kind": "fit", "coverage": 0.99, "multiple": 8}
+    assert before == after
+
+
 @given(language_models())
 def test_a_language_models_numbers(model):
     description = describe(model.config)
@@ -46,7 +54,7 @@ def test_a_translators_numbers(model):
     assert description["parameters"] == count_parameters(model) == sum(description["parameters_by_part"].values())
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         state = model.start(random_sources([9, 9]))
-    unfolding = model.config.unfolding
+    unfolding = model.unfolding
     positions = max(unfolding.padded_length(9), unfolding.unfolded_length(9))
     assert description["flops_per_source_position"]["encoding"] * 2 * positions == counter.get_total_flops()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:

@@ -208,7 +208,7 @@ def test_a_translation_is_cut_off_at_its_length_limit(texts):
     for max_length in (1, 6):
         for text, (best,) in zip(texts, endless.translations(texts, beam=2, max_length=max_length), strict=True):
             assert (len(best.text), best.ended) == ((max_length, False) if text.strip() else (0, True))
-    unfolding = endless.model.config.unfolding
+    unfolding = endless.model.unfolding
     for text, (best,) in zip(texts, endless.translations(texts, beam=2), strict=True):
         assert best.ended == (not text.strip())
         assert len(best.text) == (2 * unfolding.unfolded_length(len(text)) if text.strip() else 0)

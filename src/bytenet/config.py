@@ -70,19 +70,27 @@ class Reader:
     def __init__(self, origin: str) -> None:
         self.origin = origin
         self.overridden: dict[str, str] = {}  # path -> the option as it was typed
+        self.kept: dict[str, set[str]] = {}  # path -> keys of a table whose kind an option has changed
 
     def override(self, table: dict[str, Any], option: str) -> None:
-        """Put the value of `a.b=value` into the table."""
+        """Put the value of `a.b=value` into the table; a word for a table is its kind, and changes that alone."""
         path, equals, text = option.partition("=")
         keys = path.strip().split(".")
         if not equals or not all(keys):
             raise ValueError(f"--set {option}: expected key=value, such as model.inner_channels=64")
         self.overridden[".".join(keys)] = f"--set {option}"
         for depth, key in enumerate(keys[:-1], start=1):
+            if isinstance(table.get(key), str):
+                table[key] = {"kind": table[key]}
             table = table.setdefault(key, {})
             if not isinstance(table, dict):
                 raise ValueError(f"--set {option}: {'.'.join(keys[:depth])} is a value, not a table of keys")
-        table[keys[-1]] = _toml_value(text.strip())
+        value, before = _toml_value(text.strip()), table.get(keys[-1])
+        if isinstance(value, str) and isinstance(before, dict):
+            self.kept[".".join(keys)] = set(before)
+            value = before | {"kind": value}
+        table[keys[-1]] = value
+        self.kept.get(".".join(keys[:-1]), set()).discard(keys[-1])
 
     def read(self, cls: type[T], table: Mapping[str, Any], path: str = "") -> T:
         """The dataclass that a table describes."""
@@ -127,13 +135,18 @@ class Reader:
         return value
 
     def _one_of(self, classes: tuple[Any, ...], value: Any, path: str) -> Any:
-        """A union of configs is told apart by `kind`."""
-        configs = [cls for cls in classes if cls is not types.NoneType]
-        kinds = {typing.get_args(typing.get_type_hints(cls)["kind"])[0]: cls for cls in configs}
-        kind = value.get("kind") if isinstance(value, Mapping) else None
+        """A union of configs is told apart by `kind`, which one of them may lack; a word alone is a kind."""
+        kinds = {_kind(cls): cls for cls in classes if cls is not types.NoneType}
+        table = {"kind": value} if isinstance(value, str) else value
+        kind = table.get("kind") if isinstance(table, Mapping) else None
+        if kind is None and None in kinds:
+            return self.value(kinds[None], table, path)
+        names = tuple(name for name in kinds if name is not None)
         if kind is None:
-            raise self._error(_join(path, "kind"), f"is missing: one of {', '.join(map(_show, kinds))}")
-        return self.read(kinds[self.value(Literal[tuple(kinds)], kind, _join(path, "kind"))], value, path)
+            raise self._error(_join(path, "kind"), f"is missing: one of {', '.join(map(_show, names))}")
+        cls = kinds[self.value(Literal[names], kind, _join(path, "kind"))]
+        foreign = self.kept.get(path, set()) - {field.name for field in dataclasses.fields(cls)}
+        return self.read(cls, {key: table[key] for key in table if key not in foreign}, path)
 
     def _error(self, path: str, problem: str) -> ValueError:
         """One line: the file, the option that touched the key if there was one, the key, the problem."""
@@ -144,6 +157,12 @@ class Reader:
 
 
 _NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _kind(cls: Any) -> str | None:
+    """The word that tells a config from the others of a union; None if it has none."""
+    hint = typing.get_type_hints(cls).get("kind")
+    return typing.get_args(hint)[0] if hint else None
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
@@ -169,8 +188,9 @@ def _nearest_key(cls: Any, key: str, path: str) -> str:
 def _keys(cls: Any) -> Iterable[str]:
     for name, hint in typing.get_type_hints(cls).items():
         yield name
-        if dataclasses.is_dataclass(hint):
-            yield from (_join(name, key) for key in _keys(hint))
+        for part in (hint, *typing.get_args(hint)):
+            if dataclasses.is_dataclass(part):
+                yield from (_join(name, key) for key in _keys(part))
 
 
 def _toml_value(text: str) -> Any:

@@ -4,6 +4,7 @@ FLOPs are those of the matrix products, a multiplication and an addition each; a
 passes (one forward, two backward). What is done element by element is left out.
 """
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 from bytenet.model import LanguageModelConfig, ModelConfig, TranslatorConfig, build
 from bytenet.model.blocks import StackConfig
 from bytenet.model.convolution import Pointwise
+from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 
 STATE_ITEM_BYTES = 4  # float32
 TOKEN_BYTES = 8
@@ -20,7 +22,7 @@ TOKEN_BYTES = 8
 def describe(config: ModelConfig) -> dict[str, Any]:
     """Parameters by part, receptive field, blocks and dilations, bytes of state a row, FLOPs a character."""
     with torch.device("meta"):
-        model = build(config)
+        model = build(_fitted(config))
     result: dict[str, Any] = {
         "kind": config.kind,
         "parameters": count_parameters(model),
@@ -45,14 +47,17 @@ def describe(config: ModelConfig) -> dict[str, Any]:
                 "training": 3 * forward_flops(model.encoder),
                 "encoding": forward_flops(model.encoder),
             }
-            result["unfolding"] = {
-                "a": config.unfolding.a,
-                "b": config.unfolding.b,
-                "multiple": config.unfolding.multiple,
-            }
+            result["unfolding"] = dataclasses.asdict(config.unfolding)
             result["source_vocabulary_size"] = config.source_vocabulary.size
             result["target_vocabulary_size"] = config.target_vocabulary.size
     return result
+
+
+def _fitted(config: ModelConfig) -> ModelConfig:
+    """A network that can be built: what is yet to be fitted to pairs has no weights, so any line will do."""
+    if isinstance(config, TranslatorConfig) and isinstance(config.unfolding, UnfoldingFit):
+        return dataclasses.replace(config, unfolding=UnfoldingConfig())
+    return config
 
 
 def _state_bytes(config: ModelConfig) -> int:

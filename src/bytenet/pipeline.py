@@ -260,7 +260,7 @@ class Pipeline:
     def limit(self, length: int) -> int:
         """How long a translation of so many symbols may get, where nobody says otherwise."""
         model = self._needs(Translator, "translate")
-        return 2 * model.config.unfolding.unfolded_length(length)
+        return 2 * model.unfolding.unfolded_length(length)
 
     def _continue(
         self, prompt: str, rows: int, length: int, config: SamplingConfig, seed: int | None

@@ -249,7 +249,7 @@ def test_far_past_the_representations_end_steps_are_reading_again(kind, block, c
         )
     )
     walk = Walk(kind, model, random_sources([7, 2, 5]), random_tokens(3, 2))
-    length = model.config.unfolding.unfolded_length(7)
+    length = model.unfolding.unfolded_length(7)
     for rows in ([1, 0, 0, 2], [3, 2, 1], [2, 0, 1]):
         walk.step(length)
         walk.select(rows)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bytenet.model import Translator, TranslatorConfig
 from bytenet.model.blocks import StackConfig
-from bytenet.model.translator import UnfoldingConfig
+from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 from bytenet.vocabulary import PAD
 from tests.model.strategies import VOCABULARY, in_double, random_sources, random_tokens, translators
 
@@ -31,9 +31,14 @@ def test_the_papers_unfolding(length, unfolded):
     assert UnfoldingConfig().unfolded_length(length) == unfolded
 
 
+def test_a_translator_needs_an_unfolding_that_is_known():
+    with pytest.raises(ValueError, match="yet to be fitted"):
+        Translator(TranslatorConfig(inner_channels=4, unfolding=UnfoldingFit()))
+
+
 @given(translators(), source_lengths)
 def test_a_representation_has_the_length_of_its_own_source(model, lengths):
-    unfolding = model.config.unfolding
+    unfolding = model.unfolding
     ahead = model.start(random_sources(lengths)).ahead
     for representation, length in zip(ahead, lengths, strict=True):
         padded = math.ceil(length / unfolding.multiple) * unfolding.multiple
@@ -131,7 +136,7 @@ def test_the_encoder_sees_as_far_to_the_right_as_to_the_left(model):
 @given(translators())
 def test_every_source_character_reaches_the_representation(model):
     """Also with a < 1, where the representation is shorter than what the encoder reads."""
-    assume(model.config.unfolding.a >= 1)
+    assume(model.unfolding.a >= 1)
     source = random_sources([9])
     before = model.start(source).ahead
     for position in range(9):

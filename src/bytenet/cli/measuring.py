@@ -1,7 +1,6 @@
 """`describe` and `evaluate`."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +19,7 @@ from bytenet.cli.options import (
     Precision,
     Split,
     open_model,
+    print_result,
 )
 from bytenet.talk import Talk
 
@@ -116,11 +116,7 @@ def evaluate(
         if not isinstance(loaded.model, Translator):
             raise ValueError(f"{model}: --exact is for translators, and this is a language model")
         result = file_exact(loaded.model, loaded.vocabularies, exact)
-    if as_json:
-        print(json.dumps(result))
-    else:
-        for name, value in _flat(result):
-            print(f"{name:<20} {value:.6g}" if isinstance(value, float) else f"{name:<20} {value}")
+    print_result(result, as_json=as_json)
 
 
 def _evaluate_pairs(loaded: "Pipeline", file: Path, **options: Any) -> dict[str, Any]:
@@ -128,15 +124,6 @@ def _evaluate_pairs(loaded: "Pipeline", file: Path, **options: Any) -> dict[str,
     talk = Talk(quiet=False)
     with talk.bar("translating", total=None):
         return loaded.evaluate(file, watch=lambda done, all_: talk.count(done, all_, "sentences"), **options)
-
-
-def _flat(result: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Signatures are a table in the table."""
-    for name, value in result.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{name}.")
-        else:
-            yield path + name, value
 
 
 def _print_description(name: str, description: dict[str, Any]) -> None:
@@ -155,11 +142,7 @@ def _print_description(name: str, description: dict[str, Any]) -> None:
         table.add_row(
             "  encoder", f"{description['encoder']['receptive_field']} source characters, {beside} to each side"
         )
-        unfolding = description["unfolding"]
-        line = (
-            f"{unfolding['a']:g} · (source length to the next multiple of {unfolding['multiple']}) + {unfolding['b']:g}"
-        )
-        table.add_row("unfolding", line)
+        table.add_row("unfolding", _unfolding_line(description["unfolding"]))
         table.add_row("representation", f"{description['representation_bytes_per_position']:,} bytes a position")
         costs = description["flops_per_source_position"]
         table.add_row("FLOPs a source position", f"{costs['training']:,} in training, {costs['encoding']:,} to encode")
@@ -167,6 +150,14 @@ def _print_description(name: str, description: dict[str, Any]) -> None:
     costs = description["flops_per_character"]
     table.add_row("FLOPs a character", f"{costs['training']:,} in training, {costs['decoding']:,} in decoding")
     Console().print(table)
+
+
+def _unfolding_line(unfolding: dict[str, Any]) -> str:
+    a, b = (f"{unfolding[name]:g}" if name in unfolding else name for name in ("a", "b"))
+    line = f"{a} · (source length to the next multiple of {unfolding['multiple']}) + {b}"
+    if "coverage" in unfolding:
+        line += f"; training fits a and b to {100 * unfolding['coverage']:.4g}% of its pairs"
+    return line
 
 
 def _stack_line(stack: dict[str, Any], inner_channels: int) -> str:

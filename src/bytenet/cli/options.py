@@ -1,8 +1,10 @@
 """What several commands share."""
 
+import json
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -39,6 +41,27 @@ Overrides = Annotated[
 
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def print_result(result: dict[str, Any], *, as_json: bool) -> None:
+    """Numbers on stdout: as JSON, or one a line."""
+    if as_json:
+        print(json.dumps(result))
+        return
+    lines = list(_flat(result))
+    width = max(20, *(len(name) for name, _ in lines))
+    for name, value in lines:
+        shown = "undefined" if value is None else f"{value:.6g}" if isinstance(value, float) else value
+        print(f"{name:<{width}} {shown}")
+
+
+def _flat(result: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Signatures are a table in the table."""
+    for name, value in result.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{name}.")
+        else:
+            yield path + name, value
 
 
 def open_model(name: str, device: str | None, precision: str | None) -> "Pipeline":

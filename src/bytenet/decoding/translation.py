@@ -60,7 +60,7 @@ def sentence_cost(model: Translator, config: BeamConfig, dtype: torch.dtype | No
     position = 16 * channels * item  # while a block of the encoder is computed
 
     def cost(length: int, limit: int) -> int:
-        read = model.config.unfolding.read_length(length)
+        read = model.unfolding.read_length(length)
         return config.beam * (row + 8 * (limit + 1)) + position * read
 
     return cost

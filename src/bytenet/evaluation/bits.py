@@ -55,7 +55,7 @@ def pair_bits(
     """The bits of the targets given their sources; END is a symbol of each target."""
     if not len(pairs.source_lengths):
         return Bits(0.0, 0)
-    batches = PairBatches(pairs, model.config.unfolding, batch_positions=batch_positions, seed=0)
+    batches = PairBatches(pairs, model.unfolding, batch_positions=batch_positions, seed=0)
     total, symbols = 0.0, 0
     for step in range(batches.steps_per_epoch):
         batch = batches.batch(step)

@@ -1,11 +1,12 @@
 """Numbers about a user's files, each with its signature: what, data, context, parameters, version."""
 
 import codecs
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from bytenet import __version__
 from bytenet.data.encoding import EncodedPairs
-from bytenet.data.pairs import Pair, read_tsv
+from bytenet.data.pairs import Pair, PairFilter, read_tsv
 from bytenet.data.reading import read_chunks, read_text
 from bytenet.decoding.beam_search import BeamConfig
 from bytenet.decoding.engine import choose_engine
@@ -22,9 +23,12 @@ from bytenet.describe import count_parameters
 from bytenet.evaluation.bits import Bits, pair_bits, text_bits
 from bytenet.evaluation.context import context_bits
 from bytenet.evaluation.dynamic import DynamicConfig, dynamic_bits
+from bytenet.evaluation.lengths import PAPER_LINE, PAPER_PADDED, Lengths
 from bytenet.model import LanguageModel, Model, Translator
+from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 from bytenet.vocabulary import Bytes, Vocabulary
 
+Unit = Literal["characters", "bytes"]
 CHUNK = 65_536
 PAIRS_AT_ONCE = 20_000
 
@@ -98,8 +102,10 @@ def file_context(
     }
 
 
-def signature(what: str, model: Model, file: Path, **details: object) -> str:
-    facts = {"data": file.name, **details, "parameters": count_parameters(model), "bytenet": __version__}
+def signature(what: str, model: Model | None, file: Path, **details: object) -> str:
+    """What makes a number comparable; without a model, it is one of the file alone."""
+    parameters = None if model is None else count_parameters(model)
+    facts = {"data": file.name, **details, "parameters": parameters, "bytenet": __version__}
     known = {name: str(fact).removeprefix("torch.") for name, fact in facts.items() if fact is not None}
     return "|".join([what, *(f"{name}:{fact}" for name, fact in known.items())])
 
@@ -171,3 +177,43 @@ def file_exact(model: Translator, vocabularies: Sequence[Vocabulary], file: Path
     if not total:
         raise ValueError(f"{file}: empty")
     return {"exact": right / total, "pairs": total, "signature": signature("exact", model, file, decoding="greedy")}
+
+
+def read_lengths(
+    file: Path, *, unit: Unit = "characters", watch: Callable[[int], None] = lambda pairs: None
+) -> tuple[Lengths, list[str]]:
+    """The lengths of a TSV file's pairs, and a line about those without a source or a target, which are left out."""
+    found, filter_ = array("q"), PairFilter(max_length=0, max_ratio=0)
+    for number, pair in enumerate(read_tsv(file), start=1):
+        source, target = (text.encode() if unit == "bytes" else text for text in (pair.source, pair.target))
+        if filter_.keeps(source, target, pair.place):
+            found.extend((len(source), len(target)))
+        if number % PAIRS_AT_ONCE == 0:
+            watch(number)
+    if not found:
+        raise ValueError("; ".join([f"{file}: {'no pair is left' if filter_.dropped else 'empty'}", *filter_.report()]))
+    source_lengths, target_lengths = np.array(found, dtype=np.int64).reshape(-1, 2).T.copy()
+    return Lengths(source_lengths, target_lengths), filter_.report()
+
+
+def file_lengths(
+    file: Path, lengths: Lengths, asked: UnfoldingFit, fitted: UnfoldingConfig, *, unit: Unit
+) -> dict[str, Any]:
+    """How the lengths of a file's pairs go together, and what share of the targets unfolding covers.
+
+    "paper" is the line 1.2 · source, "paper_padded" the same line on sources padded to multiples of 50, as in Sect. 6.
+    """
+    result = {
+        "pairs": len(lengths.source),
+        "mean_source": float(lengths.source.mean()),
+        "mean_target": float(lengths.target.mean()),
+        "correlation": lengths.correlation(),
+        "a": fitted.a,
+        "b": fitted.b,
+        "multiple": fitted.multiple,
+    }
+    for name, unfolding in (("", fitted), ("paper_", PAPER_LINE), ("paper_padded_", PAPER_PADDED)):
+        result[f"{name}coverage"] = lengths.coverage(unfolding)
+        result[f"{name}mean_positions"] = lengths.mean_positions(unfolding)
+    facts = {"unit": unit, "coverage": asked.coverage, "multiple": asked.multiple}
+    return result | {"signature": signature("lengths", None, file, **facts)}

@@ -37,8 +37,7 @@ class UnfoldingConfig:
             raise ValueError(f"a must be a positive number, not {self.a}")
         if not 0 <= self.b < math.inf:
             raise ValueError(f"b must be at least 0, not {self.b}")
-        if self.multiple < 1:
-            raise ValueError(f"multiple must be at least 1, not {self.multiple}")
+        check_multiple(self.multiple)
 
     def padded_length(self, length: int) -> int:
         """The next multiple that holds `length` characters; an empty source has one multiple of padding."""
@@ -52,6 +51,27 @@ class UnfoldingConfig:
     def read_length(self, length: int) -> int:
         """The positions that the encoder reads of it: with a < 1, more than it keeps."""
         return max(self.padded_length(length), self.unfolded_length(length))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnfoldingFit:
+    """Dynamic unfolding whose a and b are yet to be fitted to pairs, which training does before its first step."""
+
+    kind: Literal["fit"] = "fit"
+    coverage: float = 0.99
+    """The share of targets that are to be shorter than the representation: "almost all cases"."""
+    multiple: int = 50
+    """A source is padded to the next multiple of this; 1 leaves it as it is."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.coverage <= 1:
+            raise ValueError(f"coverage must be more than 0 and at most 1, not {self.coverage}")
+        check_multiple(self.multiple)
+
+
+def check_multiple(multiple: int) -> None:
+    if multiple < 1:
+        raise ValueError(f"multiple must be at least 1, not {multiple}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +89,8 @@ class TranslatorConfig:
     """Not in the paper: embeddings of n-grams beside those of source tokens."""
     target_ngrams: NgramConfig = NgramConfig()
     """The same for target tokens."""
-    unfolding: UnfoldingConfig = UnfoldingConfig()
+    unfolding: UnfoldingConfig | UnfoldingFit = UnfoldingConfig()
+    """How long a source's representation is; "fit" leaves a and b to the training pairs."""
     conditioning: Conditioning = "add"
     """How the decoder takes the representation in: added to the target's embedding, or beside it."""
     dropout: float = 0.0
@@ -95,7 +116,9 @@ class Translator(nn.Module):
 
     def __init__(self, config: TranslatorConfig) -> None:
         super().__init__()
-        self.config = config
+        if isinstance(config.unfolding, UnfoldingFit):
+            raise ValueError("unfolding is yet to be fitted to pairs, as training does; a model needs its a and b")
+        self.config, self.unfolding = config, config.unfolding
         self.encoder = Encoder(
             config.encoder,
             vocabulary_size=config.source_vocabulary.size,
@@ -138,7 +161,7 @@ class Translator(nn.Module):
 
         With a < 1 a representation is shorter than its padded source; the encoder still reads all of that.
         """
-        unfolding, different = self.config.unfolding, set(lengths)
+        unfolding, different = self.unfolding, set(lengths)
         unfolded_of = {length: unfolding.unfolded_length(length) for length in different}
         read_of = {length: unfolding.read_length(length) for length in different}
         unfolded, read = [unfolded_of[length] for length in lengths], [read_of[length] for length in lengths]

@@ -1,16 +1,20 @@
-"""Before the first step: the run's folder, the corpus, the vocabularies."""
+"""Before the first step: the run's folder, the corpus, and what the model takes from it: vocabularies and unfolding."""
 
 import dataclasses
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bytenet.config import Recipe, load_recipe, save_recipe
 from bytenet.data.config import TextConfig
-from bytenet.data.encoding import EncodedCorpus, encode_corpus
-from bytenet.model import LanguageModelConfig, ModelConfig
+from bytenet.data.encoding import EncodedCorpus, EncodedPairs, encode_corpus
+from bytenet.evaluation.lengths import Lengths, fit_unfolding
+from bytenet.model import LanguageModelConfig, ModelConfig, TranslatorConfig
+from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
+from bytenet.model_folder import LAST, load_model_config
 from bytenet.talk import Talk
+from bytenet.training.checkpoint import PREVIOUS
 from bytenet.training.distributed import Ranks
 from bytenet.vocabulary import Vocabulary
 
@@ -94,3 +98,31 @@ def fit_vocabularies(config: ModelConfig, vocabularies: tuple[Vocabulary, ...]) 
     if isinstance(config, LanguageModelConfig):
         return dataclasses.replace(config, vocabulary=fitted[0])
     return dataclasses.replace(config, source_vocabulary=fitted[0], target_vocabulary=fitted[1])
+
+
+def fit_lengths(recipe: Recipe, corpus: EncodedCorpus, talk: Talk, *, begun: Path | None) -> Recipe:
+    """The recipe with a and b, where it leaves them to the pairs; a run that has begun keeps those it has."""
+    config = recipe.model
+    if not isinstance(config, TranslatorConfig) or not isinstance(config.unfolding, UnfoldingFit):
+        return recipe
+    assert isinstance(corpus.train, EncodedPairs)
+    lengths = Lengths(corpus.train.source_lengths, corpus.train.target_lengths)
+    before = begun_unfolding(begun) if begun else None
+    unfolding = before or fit_unfolding(lengths, config.unfolding)
+    talk.say(
+        f"unfolding: a = {unfolding.a}, b = {unfolding.b}, multiple = {unfolding.multiple}, "
+        + ("as the run began with" if before else "fitted to the training pairs")
+        + f": longer than {lengths.coverage(unfolding):.2%} of targets, "
+        f"{lengths.mean_positions(unfolding):.1f} positions on average"
+    )
+    return dataclasses.replace(recipe, model=dataclasses.replace(config, unfolding=unfolding))
+
+
+def begun_unfolding(run: Path) -> UnfoldingConfig | None:
+    """What the weights of a run's checkpoint were trained with; None if there is no checkpoint."""
+    for name in (LAST, PREVIOUS):
+        with suppress(ValueError, OSError):  # a damaged one is for the loading of checkpoints to tell of
+            config = load_model_config(run / name)
+            if isinstance(config, TranslatorConfig) and isinstance(config.unfolding, UnfoldingConfig):
+                return config.unfolding
+    return None

@@ -33,7 +33,7 @@ from bytenet.training.distributed import Ranks, connect, gradients_wait, like, p
 from bytenet.training.metrics import Meter, Metrics, StepResult
 from bytenet.training.objective import Objective
 from bytenet.training.optimizers import build_optimizers, rate_factor
-from bytenet.training.preparation import fit_vocabularies, locked, open_corpus, prepare_folder
+from bytenet.training.preparation import fit_lengths, fit_vocabularies, locked, open_corpus, prepare_folder
 from bytenet.training.speed import matrix_rate
 
 EVALUATION_CHUNK = 65_536
@@ -61,6 +61,7 @@ def train_in(ranks: Ranks, recipe: Recipe, run: Path, *, resume: bool) -> Outcom
         prepare_folder(recipe, run, resume=resume)
     ranks.wait()
     corpus = open_corpus(recipe, run, ranks, talk)
+    recipe = fit_lengths(recipe, corpus, talk, begun=run if resume else None)
     trainer = Trainer(recipe, run, corpus, ranks, talk)
     if resume:
         trainer.resume()
@@ -103,7 +104,7 @@ class Trainer:
                 )
             return TextBatches(data, window=config.window, context=config.context, rows=rows, seed=seed)
         assert isinstance(self.model, Translator)
-        unfolding = self.model.config.unfolding
+        unfolding = self.model.unfolding
         batches = PairBatches(data, unfolding, batch_positions=self.config.batch_characters, seed=seed)
         self.talk.say(
             f"{batches.steps_per_epoch:,} steps an epoch, {batches.share_of_padding():.0%} of positions are padding"
@@ -227,7 +228,7 @@ class Trainer:
         flops = self.flops_per_target * batch.inputs.numel()
         if isinstance(self.model, Translator):
             # one batch has sources that unfold to one length
-            positions = len(batch.source_lengths) * self.model.config.unfolding.read_length(batch.source_lengths[0])
+            positions = len(batch.source_lengths) * self.model.unfolding.read_length(batch.source_lengths[0])
             flops += self.flops_per_source * positions
         return flops
 
