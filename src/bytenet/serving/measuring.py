@@ -1,10 +1,11 @@
-"""How surprising texts are to the models."""
+"""How surprising texts are to the models, and what made a translation."""
 
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, Field
 
+from bytenet.evaluation.explanation import By
 from bytenet.pipeline import Pipeline
 from bytenet.serving.reading import body_of, read
 from bytenet.serving.service import Service
@@ -15,6 +16,14 @@ class ScoreRequest(BaseModel):
 
     texts: list[str] = Field(description="Each by itself.")
     sources: list[str] | None = Field(None, description="What the texts are translations of.")
+
+
+class ExplainRequest(BaseModel):
+    """A source and its translation; or without a source, a text for the language model."""
+
+    source: str | None = Field(None, description="What was translated.")
+    target: str = Field(description="The translation, or the text.")
+    by: By = Field("word", description="Words, or characters.")
 
 
 def routes(service: Service) -> APIRouter:
@@ -33,13 +42,36 @@ def routes(service: Service) -> APIRouter:
             ]
         }
 
+    @router.post("/explain", summary="What each word depends on", openapi_extra=body_of(ExplainRequest))
+    async def explain(request: Request) -> dict[str, Any]:
+        """Shares of each output (columns) by inputs (rows), from gradients; each column has the sum 1 or 0."""
+        asked = await read(request, ExplainRequest)
+        model = chosen(service, translator=asked.source is not None)
+        request.state.about["characters"] = len(asked.source or "") + len(asked.target)
+        source, target = (asked.target, None) if asked.source is None else (asked.source, asked.target)
+        try:
+            found = await service.unless_gone(request, service.beside(lambda: model.explain(source, target, asked.by)))
+        except ValueError as error:  # too long, or nothing in it
+            raise HTTPException(400, str(error)) from None
+        parts = {"target": found.from_target, "source": found.from_source}
+        return {
+            "outputs": found.from_target.outputs,
+            **{name: part.inputs for name, part in parts.items() if part},
+            **{f"by_{name}": part.shares.tolist() for name, part in parts.items() if part},
+        }
+
     return router
 
 
-def checked(service: Service, asked: ScoreRequest) -> tuple[Pipeline, list[Any]]:
-    model = service.writer if asked.sources is None else service.translator
+def chosen(service: Service, *, translator: bool) -> Pipeline:
+    model = service.translator if translator else service.writer
     if model is None:
-        raise HTTPException(404, f"this service has no {'language model' if asked.sources is None else 'translator'}")
+        raise HTTPException(404, f"this service has no {'translator' if translator else 'language model'}")
+    return model
+
+
+def checked(service: Service, asked: ScoreRequest) -> tuple[Pipeline, list[Any]]:
+    model = chosen(service, translator=asked.sources is not None)
     if len(asked.texts) > service.config.most_texts:
         raise HTTPException(400, f"a request may have at most {service.config.most_texts} texts")
     for text in (*asked.texts, *(asked.sources or [])):
