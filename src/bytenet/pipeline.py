@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import torch
 from torch.nn import functional as F
@@ -18,11 +18,9 @@ from bytenet.decoding.translation import search_all
 from bytenet.device import choose_device
 from bytenet.evaluation.files import file_bits, signature
 from bytenet.evaluation.scoring import Score, score_pairs, score_texts
-from bytenet.model import LanguageModel, Model, Translator
+from bytenet.model import AnyTranslator, LanguageModel, Model
 from bytenet.model_folder import is_model_folder, load_model
 from bytenet.vocabulary import BEGIN, END, TextWriter, Vocabulary
-
-M = TypeVar("M", LanguageModel, Translator)
 
 PRETRAINED = Path(__file__).parent / "pretrained"
 PROMPT_PART = 65_536
@@ -91,7 +89,7 @@ class Pipeline:
     @property
     def translates(self) -> bool:
         """Whether this is a translator; else it is a language model."""
-        return isinstance(self.model, Translator)
+        return not isinstance(self.model, LanguageModel)
 
     def count_unknown(self, text: str) -> int:
         """How many symbols of a text the model does not know; it reads each as the one symbol for all of them."""
@@ -127,7 +125,7 @@ class Pipeline:
         `max_length` is in symbols; by default, what twice the source's unfolded representation allows. `batch` is how
         many texts are searched at once; by default, what memory allows. An empty text has an empty translation.
         """
-        self._needs(Translator, "translate")
+        self._translator()
         if isinstance(texts, str):
             raise TypeError("translations takes a list of texts; put a single one into a list")
         config = BeamConfig(beam=beam, n_best=n_best, length_penalty=length_penalty)
@@ -137,7 +135,7 @@ class Pipeline:
 
     def stream(self, text: str, *, max_length: int | None = None) -> Iterator[str]:
         """The greedy translation of a text in pieces, as they are written; what `beam=1` gives."""
-        model = self._needs(Translator, "translate")
+        model = self._translator()
         _check_max_length(max_length)
         if not text.strip():
             return iter(())
@@ -187,7 +185,7 @@ class Pipeline:
         """
         from bytenet.evaluation.quality import quality
 
-        model = self._needs(Translator, "translate")
+        model = self._translator()
         pairs = list(read_tsv(Path(file)))
         if not pairs:
             raise ValueError(f"{file}: empty")
@@ -217,7 +215,7 @@ class Pipeline:
         numbers = [i for i in range(len(texts)) if i not in found]
         limits = [max_length or self._limit(len(encoded[i])) for i in numbers]
         results = search_all(
-            self._needs(Translator, "translate"), self.engine, [encoded[i] for i in numbers], limits, config,
+            self._translator(), self.engine, [encoded[i] for i in numbers], limits, config,
             dtype=self.writing_precision, batch=batch,
         )  # fmt: skip
         for i in range(len(texts)):
@@ -232,14 +230,14 @@ class Pipeline:
         return Translation(text, hypothesis.log_likelihood, hypothesis.ended)
 
     def _limit(self, length: int) -> int:
-        model = self._needs(Translator, "translate")
+        model = self._translator()
         return 2 * model.config.unfolding.unfolded_length(length)
 
     def _continue(
         self, prompt: str, rows: int, length: int, config: SamplingConfig, seed: int | None
     ) -> Iterator[list[str]]:
         """What each of so many rows adds, step by step; the prompt is read once, in parallel, before this returns."""
-        model = self._needs(LanguageModel, "generate")
+        model = self._language_model()
         if rows < 1 or length < 0:
             raise ValueError(f"{rows} samples of {length} symbols cannot be written")
         ids = torch.from_numpy(self.vocabularies[0].encode_array(prompt)).long()
@@ -265,10 +263,14 @@ class Pipeline:
         if any(rest := [writer.close() for writer in writers]):
             yield rest
 
-    def _needs(self, kind: type[M], verb: str) -> M:
-        if not isinstance(self.model, kind):
-            is_one = "a language model" if isinstance(self.model, LanguageModel) else "a translator"
-            raise ValueError(f"{self.name} is {is_one} and cannot {verb}")
+    def _translator(self) -> AnyTranslator:
+        if isinstance(self.model, LanguageModel):
+            raise ValueError(f"{self.name} is a language model and cannot translate")
+        return self.model
+
+    def _language_model(self) -> LanguageModel:
+        if not isinstance(self.model, LanguageModel):
+            raise ValueError(f"{self.name} is a translator and cannot generate")
         return self.model
 
 

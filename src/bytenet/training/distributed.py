@@ -67,6 +67,7 @@ def parallel(objective: nn.Module, ranks: Ranks, *, shard: bool) -> nn.Module:
             for part in objective.modules():
                 if isinstance(part, kinds):
                     fully_shard(part)
+        fully_shard(objective)  # what is neither of these
         return objective
     return DistributedDataParallel(objective)
 

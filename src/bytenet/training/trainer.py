@@ -82,8 +82,10 @@ class Trainer:
         self.batches = self._batches(resident(corpus.train, ranks.device))
         self.validation = corpus.validation.head(self.config.validation_characters)
         self.checkpoints = Checkpoints(run, self.model, corpus.vocabularies, writes=ranks.is_first)
-        self.flops_per_target = 3 * forward_flops(self.model.decoder)
-        self.flops_per_source = 3 * forward_flops(self.model.encoder) if isinstance(self.model, Translator) else 0
+        # known of ByteNets alone: what a position costs another model depends on where it stands
+        bytenet = self.model if isinstance(self.model, LanguageModel | Translator) else None
+        self.flops_per_target = 3 * forward_flops(bytenet.decoder) if bytenet else 0
+        self.flops_per_source = 3 * forward_flops(bytenet.encoder) if isinstance(bytenet, Translator) else 0
         self.progress = Progress()
         self.clock = time.perf_counter()
         self.signalled = 0  # here
@@ -100,7 +102,7 @@ class Trainer:
                     f"training.batch_characters: {rows} windows of {config.window} are too few for {parts}"
                 )
             return TextBatches(data, window=config.window, context=config.context, rows=rows, seed=seed)
-        assert isinstance(self.model, Translator)
+        assert not isinstance(self.model, LanguageModel)
         unfolding = self.model.config.unfolding
         batches = PairBatches(data, unfolding, batch_positions=self.config.batch_characters, seed=seed)
         self.talk.say(
