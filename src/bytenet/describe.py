@@ -77,10 +77,11 @@ def forward_flops(module: nn.Module) -> int:
 
 
 def _parameters_by_part(model: nn.Module) -> dict[str, int]:
-    """Encoder and decoder apart, each by embedding, blocks, head."""
+    """Of a ByteNet, encoder and decoder apart, each by embedding, blocks, head."""
+    depth = 2 if isinstance(model, LanguageModel | Translator) else 1
     parts: Counter[str] = Counter()
     for name, parameter in model.named_parameters():
-        parts[".".join(name.split(".")[:-1][:2])] += parameter.numel()
+        parts[".".join(name.split(".")[:depth])] += parameter.numel()
     return dict(parts)
 
 

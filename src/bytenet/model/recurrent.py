@@ -13,6 +13,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.backends import cudnn
 
 from bytenet.model.blocks import StackConfig
 from bytenet.model.decoder import Head
@@ -137,7 +138,8 @@ class Recurrence(nn.Module):
             return x.new_zeros(x.shape[0], 0, self.units.hidden_size), hidden
         weights = [weight.to(x.dtype) for layer in self.units.all_weights for weight in layer]
         before = hidden.transpose(0, 1).contiguous()  # (N, B, C)
-        x, after = torch.gru(x, before, weights, True, self.units.num_layers, 0.0, False, False, True)
+        with cudnn.flags(enabled=False):  # it wants all weights in one piece of memory, which casts do not keep
+            x, after = torch.gru(x, before, weights, True, self.units.num_layers, 0.0, False, False, True)
         return x, after.transpose(0, 1)
 
 

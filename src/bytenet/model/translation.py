@@ -29,7 +29,7 @@ class TranslationConfig:
     layers: int = 1
     """How many layers stand on each other, on each side."""
     unfolding: UnfoldingConfig = UnfoldingConfig()
-    """Which pairs are read together and how long a translation may be; what else, a model says that unfolds."""
+    """Which pairs are read together and how long a translation may be; some models unfold by it as a ByteNet does."""
     dropout: float = 0.0
     """The share of units dropped after the last ReLU, before the softmax."""
 
