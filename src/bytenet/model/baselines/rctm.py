@@ -6,9 +6,10 @@ Table 1: time |S||S| + |T|, paths |S| and |T|; RCTM 2 alone preserves the resolu
 on the source, each level one column shorter than the one below: RCTM 1 takes its top, one column for any source, and
 every step of a recurrent decoder reads it. RCTM 2 cuts the pyramid off, turns it upside down to unfold the columns left
 onto the positions of the target, and each step reads its own column.
-Simplified: kernels of width 2 over all channels, the same at each level, with layer norm, where the paper has kernels
-for each channel, wider and others at each level; gated recurrent units; and the target's length is that of dynamic
-unfolding, not a Poisson variable.
+Simplified: kernels of width 2 over all channels, the same at each level, where the paper has kernels for each channel,
+wider and others at each level; gates, in the pyramid those of Cho et al. (2014, "On the Properties of Neural Machine
+Translation"), without which it learns to copy far more slowly (docs/results.md); and the target's length is that of
+dynamic unfolding, not a Poisson variable.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bytenet.model.convolution import Pointwise, taps
-from bytenet.model.normalization import LayerNorm
 from bytenet.model.recurrent import Recurrence, RecurrentState
 from bytenet.model.state import RowState
 from bytenet.model.translation import SourceAndTarget, TranslationConfig, mask_of
@@ -99,16 +99,18 @@ class Rctm2(SourceAndTarget):
 
 
 class Level(nn.Module):
-    """A convolution of width 2."""
+    """A convolution of width 2: each channel of a column is new, or that of its left or right neighbour below."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.mix = Pointwise(2 * channels, channels)
-        self.norm = LayerNorm(channels)
+        self.mix = Pointwise(2 * channels, 4 * channels, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, S, C) -> (B, S-1, C)"""
-        return torch.tanh(self.norm(self.mix(taps(x, 2, 1))))
+        left_right = taps(x, 2, 1)
+        new, *gates = self.mix(left_right).chunk(4, dim=-1)
+        choices = torch.stack([torch.tanh(new), *left_right.chunk(2, dim=-1)])  # (3, B, S-1, C)
+        return (choices * torch.stack(gates).softmax(dim=0)).sum(dim=0)
 
 
 def narrowed(level: Level, x: Tensor, lengths: Sequence[int], wanted: Sequence[int]) -> Tensor:
