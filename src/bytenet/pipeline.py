@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import torch
 from torch.nn import functional as F
@@ -21,11 +21,9 @@ from bytenet.evaluation.explanation import By, Explanation, explain, split
 from bytenet.evaluation.files import file_bits, signature
 from bytenet.evaluation.scoring import Score, score_pairs, score_texts
 from bytenet.evaluation.typos import with_typos
-from bytenet.model import LanguageModel, Model, Translator
+from bytenet.model import AnyTranslator, LanguageModel, Model
 from bytenet.model_folder import is_model_folder, load_decoding_config, load_model
 from bytenet.vocabulary import BEGIN, END, TextWriter, Vocabulary
-
-M = TypeVar("M", LanguageModel, Translator)
 
 PRETRAINED = Path(__file__).parent / "pretrained"
 PROMPT_PART = 65_536
@@ -86,7 +84,7 @@ class Pipeline:
     @property
     def translates(self) -> bool:
         """Whether this is a translator; else it is a language model."""
-        return isinstance(self.model, Translator)
+        return not isinstance(self.model, LanguageModel)
 
     def count_unknown(self, text: str) -> int:
         """How many symbols of a text the model does not know; it reads each as the one symbol for all of them."""
@@ -125,7 +123,7 @@ class Pipeline:
         sentence, at most so many characters at a time; 0 takes it as it is, and by default the model's folder decides.
         An empty text has an empty translation.
         """
-        self._needs(Translator, "translate")
+        self._translator()
         if isinstance(texts, str):
             raise TypeError("translations takes a list of texts; put a single one into a list")
         config = BeamConfig(beam=beam, n_best=n_best, length_penalty=length_penalty)
@@ -137,14 +135,14 @@ class Pipeline:
 
     def stream(self, text: str, *, max_length: int | None = None, split: int | None = None) -> Iterator[str]:
         """The greedy translation of a text in pieces, as they are written; what `beam=1` gives."""
-        self._needs(Translator, "translate")
+        self._translator()
         _check_max_length(max_length)
         splitting = Splitting(self.decoding.split if split is None else split)
         return splitting.stream(text, lambda part: self._stream(part, max_length))
 
     def _stream(self, text: str, max_length: int | None) -> Iterator[str]:
         """The greedy translation of what need not be split."""
-        model = self._needs(Translator, "translate")
+        model = self._translator()
         if not text.strip():
             return iter(())
         ids = self.vocabularies[0].encode_array(text)
@@ -212,7 +210,7 @@ class Pipeline:
         """
         from bytenet.evaluation.quality import quality
 
-        model = self._needs(Translator, "translate")
+        model = self._translator()
         pairs = list(read_tsv(Path(file)))
         if not pairs:
             raise ValueError(f"{file}: empty")
@@ -242,7 +240,7 @@ class Pipeline:
         numbers = [i for i in range(len(texts)) if i not in found]
         limits = [max_length or self.limit(len(encoded[i])) for i in numbers]
         results = search_all(
-            self._needs(Translator, "translate"), self.engine, [encoded[i] for i in numbers], limits, config,
+            self._translator(), self.engine, [encoded[i] for i in numbers], limits, config,
             dtype=self.writing_precision, batch=batch,
         )  # fmt: skip
         for i in range(len(texts)):
@@ -259,14 +257,13 @@ class Pipeline:
 
     def limit(self, length: int) -> int:
         """How long a translation of so many symbols may get, where nobody says otherwise."""
-        model = self._needs(Translator, "translate")
-        return 2 * model.unfolding.unfolded_length(length)
+        return 2 * self._translator().unfolding.unfolded_length(length)
 
     def _continue(
         self, prompt: str, rows: int, length: int, config: SamplingConfig, seed: int | None
     ) -> Iterator[list[str]]:
         """What each of so many rows adds, step by step; the prompt is read once, in parallel, before this returns."""
-        model = self._needs(LanguageModel, "generate")
+        model = self._language_model()
         if rows < 1 or length < 0:
             raise ValueError(f"{rows} samples of {length} symbols cannot be written")
         ids = torch.from_numpy(self.vocabularies[0].encode_array(prompt)).long()
@@ -292,10 +289,14 @@ class Pipeline:
         if any(rest := [writer.close() for writer in writers]):
             yield rest
 
-    def _needs(self, kind: type[M], verb: str) -> M:
-        if not isinstance(self.model, kind):
-            is_one = "a language model" if isinstance(self.model, LanguageModel) else "a translator"
-            raise ValueError(f"{self.name} is {is_one} and cannot {verb}")
+    def _translator(self) -> AnyTranslator:
+        if isinstance(self.model, LanguageModel):
+            raise ValueError(f"{self.name} is a language model and cannot translate")
+        return self.model
+
+    def _language_model(self) -> LanguageModel:
+        if not isinstance(self.model, LanguageModel):
+            raise ValueError(f"{self.name} is a translator and cannot generate")
         return self.model
 
 

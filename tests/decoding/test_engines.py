@@ -13,10 +13,11 @@ from torch import Tensor
 
 from bytenet.decoding import graph_engine
 from bytenet.decoding.engine import Engine, PlainEngine, choose_engine
-from bytenet.decoding.graph_engine import GraphEngine, tensors_of
+from bytenet.decoding.graph_engine import GraphEngine
 from bytenet.decoding.ring_engine import RingEngine
 from bytenet.model import LanguageModel, LanguageModelConfig, Model, State, Translator, TranslatorConfig
 from bytenet.model.blocks import StackConfig
+from bytenet.model.state import tensors_of
 from bytenet.model.translator import UnfoldingConfig
 from tests.model.strategies import VOCABULARY, in_double, language_models, random_sources, random_tokens, translators
 

@@ -3,7 +3,22 @@
 import torch
 from hypothesis import strategies as st
 
-from bytenet.model import LanguageModel, LanguageModelConfig, Model, Translator, TranslatorConfig, build
+from bytenet.model import (
+    AnyTranslatorConfig,
+    LanguageModel,
+    LanguageModelConfig,
+    Model,
+    ModelConfig,
+    RecurrentTranslatorConfig,
+    Translator,
+    TranslatorConfig,
+    build,
+)
+from bytenet.model.baselines.attention import AttentionConfig
+from bytenet.model.baselines.grid_lstm import GridConfig
+from bytenet.model.baselines.neural_gpu import NeuralGpuConfig
+from bytenet.model.baselines.rctm import Rctm1Config, Rctm2Config
+from bytenet.model.baselines.transformer import TransformerConfig
 from bytenet.model.blocks import StackConfig
 from bytenet.model.ngrams import NgramConfig
 from bytenet.model.translator import UnfoldingConfig
@@ -63,7 +78,25 @@ def translators(draw: st.DrawFn) -> Translator:
     return in_double(config, seed=draw(st.integers(0, 999)))
 
 
-def in_double(config: LanguageModelConfig | TranslatorConfig, *, seed: int = 0) -> Model:
+def table_1(**shared: object) -> dict[str, AnyTranslatorConfig]:
+    """Every row of Table 1, and what came after it, with the keys that all of them have."""
+    stack = StackConfig(num_blocks=2, dilations=(1, 2))
+    return {
+        "RCTM 1": Rctm1Config(**shared),
+        "RCTM 2": Rctm2Config(**shared),
+        "RCTM 2 of 3-grams": Rctm2Config(ngram=3, **shared),
+        "RNN Enc-Dec": RecurrentTranslatorConfig(encoder_kind="recurrent", severed=True, **shared),
+        "RNN Enc-Dec Att": AttentionConfig(layers=2, **shared),
+        "Grid LSTM": GridConfig(layers=2, **shared),
+        "Extended Neural GPU": NeuralGpuConfig(**shared),
+        "Recurrent ByteNet, RNN and RNN": RecurrentTranslatorConfig(encoder_kind="recurrent", layers=2, **shared),
+        "Recurrent ByteNet, CNN and RNN": RecurrentTranslatorConfig(encoder=stack, **shared),
+        "ByteNet": TranslatorConfig(encoder=stack, decoder=stack, **shared),
+        "Transformer": TransformerConfig(layers=2, **shared),
+    }
+
+
+def in_double(config: ModelConfig, *, seed: int = 0) -> Model:
     """A model in float64 whose every parameter is random: norms that are all ones and zeros would hide faults."""
     torch.manual_seed(seed)
     with torch.device("cpu"), torch.no_grad():  # the same model on every device

@@ -7,9 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from bytenet.config import save_recipe
+from bytenet.model import build
+from bytenet.model.baselines.transformer import TransformerConfig
+from bytenet.training.distributed import Ranks, parallel
 from bytenet.training.metrics import read_metrics
+from bytenet.training.objective import Objective
 from bytenet.training.trainer import train
 from tests.kills import free_port, main
 from tests.training.runs import small_recipe
@@ -76,6 +81,13 @@ def test_two_processes_learn_as_one(kind, shard, tmp_path):
     for a, b in zip(one, two, strict=True):
         for name in ("bits", "validation_bits"):
             assert a.get(name) == pytest.approx(b.get(name), abs=1e-5)
+
+
+def test_only_bytenets_are_divided():
+    config = TransformerConfig(inner_channels=4)
+    two = Ranks(0, 2, torch.device("cpu"))
+    with pytest.raises(ValueError, match=r"^training.shard divides the weights of ByteNets alone"):
+        parallel(Objective(build(config)), two, shard=True)
 
 
 def test_a_killed_run_goes_on_to_the_bit(monkeypatch):

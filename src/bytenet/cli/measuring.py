@@ -90,7 +90,7 @@ def evaluate(
     """Measure a model on a file: exactly, with full context."""
     from bytenet.evaluation.dynamic import DynamicConfig
     from bytenet.evaluation.files import file_bits, file_context, file_exact
-    from bytenet.model import Translator
+    from bytenet.model import LanguageModel
 
     if sum(file is not None for file in (pairs, bits, exact)) != 1:
         raise ValueError("evaluate takes one of --pairs FILE.tsv, --bits FILE and --exact FILE.tsv")
@@ -113,7 +113,7 @@ def evaluate(
             loaded.model, loaded.vocabularies, bits, chunk=chunk, dtype=loaded.precision, dynamic=learning
         )
     elif exact is not None:
-        if not isinstance(loaded.model, Translator):
+        if isinstance(loaded.model, LanguageModel):
             raise ValueError(f"{model}: --exact is for translators, and this is a language model")
         result = file_exact(loaded.model, loaded.vocabularies, exact)
     print_result(result, as_json=as_json)
@@ -136,19 +136,23 @@ def _print_description(name: str, description: dict[str, Any]) -> None:
     for side in ("encoder", "decoder"):
         if side in description:
             table.add_row(side, _stack_line(description[side], description["inner_channels"]))
-    table.add_row("receptive field", f"{description['receptive_field']} target characters, exact")
+    if "decoder" in description:
+        table.add_row("receptive field", f"{description['receptive_field']} target characters, exact")
     if "encoder" in description:
         beside = description["encoder"]["receptive_field"] // 2
         table.add_row(
             "  encoder", f"{description['encoder']['receptive_field']} source characters, {beside} to each side"
         )
+    if "unfolding" in description:
         table.add_row("unfolding", _unfolding_line(description["unfolding"]))
+    if "encoder" in description:
         table.add_row("representation", f"{description['representation_bytes_per_position']:,} bytes a position")
         costs = description["flops_per_source_position"]
         table.add_row("FLOPs a source position", f"{costs['training']:,} in training, {costs['encoding']:,} to encode")
-    table.add_row("state", f"{description['state_bytes_per_row']:,} bytes a row, in float32")
-    costs = description["flops_per_character"]
-    table.add_row("FLOPs a character", f"{costs['training']:,} in training, {costs['decoding']:,} in decoding")
+    if "decoder" in description:
+        table.add_row("state", f"{description['state_bytes_per_row']:,} bytes a row, in float32")
+        costs = description["flops_per_character"]
+        table.add_row("FLOPs a character", f"{costs['training']:,} in training, {costs['decoding']:,} in decoding")
     Console().print(table)
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bytenet.decoding.engine import DecodingState, Engine, without_controls
-from bytenet.model.state import State
+from bytenet.model.state import RowState
 from bytenet.vocabulary import BEGIN, END
 
 NOTHING = -math.inf
@@ -137,7 +137,7 @@ class Beam:
 
 @torch.no_grad()
 def beam_search(
-    engine: Engine, state: State, limits: Sequence[int], config: BeamConfig
+    engine: Engine, state: RowState, limits: Sequence[int], config: BeamConfig
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """The n best hypotheses of each row of a state that has read its source, as (row, hypotheses), when they are found.
 

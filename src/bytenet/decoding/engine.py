@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bytenet.model import LanguageModel, Model, Translator
-from bytenet.model.state import State
+from bytenet.model.state import RowState
 from bytenet.vocabulary import BEGIN, END, PAD
 
 S = TypeVar("S")
@@ -48,7 +48,7 @@ class DecodingState(Protocol):
 class Engine(Protocol):
     """Writes one token a row at a time."""
 
-    def take(self, state: State) -> Any:
+    def take(self, state: Any) -> Any:
         """Go on from what the model has read."""
         ...
 
@@ -116,11 +116,11 @@ class PlainEngine(OneByOne):
     def __init__(self, model: Model) -> None:
         self.model = model
 
-    def take(self, state: State) -> State:
+    def take(self, state: RowState) -> RowState:
         return state
 
-    def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        return cast(tuple[Tensor, State], self.model(tokens, state))
+    def __call__(self, tokens: Tensor, state: RowState) -> tuple[Tensor, RowState]:
+        return cast(tuple[Tensor, RowState], self.model(tokens, state))
 
 
 def without_controls(logits: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ our own (step_kernels.py). Many rows are bound by arithmetic: products are cuBLA
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 import torch
@@ -22,7 +22,7 @@ from bytenet.model import LanguageModel, Model, Translator, fused
 from bytenet.model.blocks import Block, MultiplicativeUnit, NormalizedConvolution
 from bytenet.model.language_model import last_tokens
 from bytenet.model.ngrams import Ngrams, rows_ending
-from bytenet.model.state import State
+from bytenet.model.state import State, mapped, tensors_of
 
 try:
     from bytenet.decoding import step_kernels
@@ -392,26 +392,3 @@ class GraphLoop(Generic[S]):
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record()
         return watched, event
-
-
-def tensors_of(value: Any) -> Iterator[Tensor]:
-    """All tensors in dataclasses and tuples, in order."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from tensors_of(item)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from tensors_of(getattr(value, field.name))
-
-
-def mapped(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """The same dataclasses and tuples with each tensor replaced."""
-    if isinstance(value, Tensor):
-        return function(value)
-    if isinstance(value, tuple):
-        return tuple(mapped(item, function) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: mapped(getattr(value, field.name), function) for field in fields(value)})
-    return value

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bytenet.decoding.engine import Engine, without_controls
-from bytenet.model.state import State
+from bytenet.model.state import RowState
 from bytenet.vocabulary import END
 
 
@@ -48,7 +48,7 @@ class Draft:
 
 @torch.no_grad()
 def sample(
-    engine: Engine, state: State, tokens: Tensor, config: SamplingConfig, seed: int | None = None
+    engine: Engine, state: RowState, tokens: Tensor, config: SamplingConfig, seed: int | None = None
 ) -> Iterator[list[int]]:
     """state and tokens (n,) that it has not read yet -> the next token of every row, and so on without end.
 

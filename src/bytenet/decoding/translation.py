@@ -9,14 +9,15 @@ import torch
 from bytenet.decoding.batching import Ids, batches, padded
 from bytenet.decoding.beam_search import BeamConfig, Hypothesis, beam_search
 from bytenet.decoding.engine import Engine
-from bytenet.model import Translator
+from bytenet.model import AnyTranslator, Translator
+from bytenet.model.blocks import StackConfig
 
 MAX_ROWS = {"cpu": 768, "cuda": 1024}  # beyond this a step's time grows with the rows, and first results come later
 SHARE_OF_MEMORY = 0.25
 
 
 def search_all(
-    model: Translator,
+    model: AnyTranslator,
     engine: Engine,
     sources: Sequence[Ids],
     limits: Sequence[int],
@@ -52,18 +53,27 @@ def search_all(
             yield numbers[row], found
 
 
-def sentence_cost(model: Translator, config: BeamConfig, dtype: torch.dtype | None) -> Callable[[int, int], int]:
+def sentence_cost(model: AnyTranslator, config: BeamConfig, dtype: torch.dtype | None) -> Callable[[int, int], int]:
     """How many bytes the search for a source of a length, with a limit, takes at most."""
-    channels, stack = model.config.inner_channels, model.config.decoder
-    item = (dtype or model.decoder.embedding.weight.dtype).itemsize
-    row = sum(reach + 1 for reach in stack.reaches) * channels * item
-    position = 16 * channels * item  # while a block of the encoder is computed
+    channels, unfolding = model.config.inner_channels, model.unfolding
+    item = (dtype or next(model.parameters()).dtype).itemsize
 
-    def cost(length: int, limit: int) -> int:
-        read = model.unfolding.read_length(length)
-        return config.beam * (row + 8 * (limit + 1)) + position * read
+    def of_a_bytenet(stack: StackConfig) -> Callable[[int, int], int]:
+        row = sum(reach + 1 for reach in stack.reaches) * channels * item
+        position = 16 * channels * item  # while a block of the encoder is computed
+        return lambda length, limit: config.beam * (row + 8 * (limit + 1)) + position * unfolding.read_length(length)
 
-    return cost
+    def of_another(layers: int) -> Callable[[int, int], int]:
+        """A Transformer's, which remembers most: keys and values of all layers and positions, of both sides."""
+        position = 16 * layers * channels * item
+
+        def cost(length: int, limit: int) -> int:
+            read = unfolding.read_length(length)
+            return config.beam * (position + 8) * (read + limit + 1) + 4 * item * read**2
+
+        return cost
+
+    return of_a_bytenet(model.config.decoder) if isinstance(model, Translator) else of_another(model.config.layers)
 
 
 def free_memory(device: torch.device) -> int:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from bytenet.data.batches import PairBatches
 from bytenet.data.encoding import EncodedPairs
-from bytenet.model import LanguageModel, Translator
+from bytenet.model import AnyTranslator, LanguageModel
 from bytenet.vocabulary import BEGIN, PAD
 
 BATCH_POSITIONS = 32_768
@@ -50,7 +50,11 @@ def text_bits(model: LanguageModel, parts: Iterable[Tensor], *, dtype: torch.dty
 
 @torch.no_grad()
 def pair_bits(
-    model: Translator, pairs: EncodedPairs, *, batch_positions: int = BATCH_POSITIONS, dtype: torch.dtype | None = None
+    model: AnyTranslator,
+    pairs: EncodedPairs,
+    *,
+    batch_positions: int = BATCH_POSITIONS,
+    dtype: torch.dtype | None = None,
 ) -> Bits:
     """The bits of the targets given their sources; END is a symbol of each target."""
     if not len(pairs.source_lengths):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bytenet.evaluation.sensitivity import sensitivities
+from bytenet.evaluation.sensitivity import ByteNet, sensitivities
 from bytenet.model import LanguageModel, Model
 from bytenet.vocabulary import BEGIN, END, Vocabulary
 
@@ -101,6 +101,8 @@ def explain(
 
     A language model explains a text, without a target. Options as for `sensitivities`.
     """
+    if not isinstance(model, ByteNet):
+        raise ValueError(f"only ByteNets can be explained, and this is of the kind {model.config.kind}")
     if isinstance(model, LanguageModel):
         if target is not None:
             raise ValueError("a language model explains a text and takes no target")

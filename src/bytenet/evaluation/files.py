@@ -24,7 +24,7 @@ from bytenet.evaluation.bits import Bits, pair_bits, text_bits
 from bytenet.evaluation.context import context_bits
 from bytenet.evaluation.dynamic import DynamicConfig, dynamic_bits
 from bytenet.evaluation.lengths import PAPER_LINE, PAPER_PADDED, Lengths
-from bytenet.model import LanguageModel, Model, Translator
+from bytenet.model import AnyTranslator, LanguageModel, Model
 from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 from bytenet.vocabulary import Bytes, Vocabulary
 
@@ -132,7 +132,7 @@ def _counted(tokens: np.ndarray[Any, np.dtype[np.int32]], vocabulary: Vocabulary
 
 
 def pairs_file_bits(
-    model: Translator, vocabularies: Sequence[Vocabulary], file: Path, counts: Counts, dtype: torch.dtype | None
+    model: AnyTranslator, vocabularies: Sequence[Vocabulary], file: Path, counts: Counts, dtype: torch.dtype | None
 ) -> Bits:
     total = Bits(0.0, 0)
     device = next(model.parameters()).device
@@ -163,7 +163,7 @@ def encoded_pairs(file: Path, vocabularies: Sequence[Vocabulary]) -> Iterator[Pa
         yield PairsPart(part, EncodedPairs(ids[0], ids[1], lengths[0], lengths[1]))
 
 
-def file_exact(model: Translator, vocabularies: Sequence[Vocabulary], file: Path) -> dict[str, Any]:
+def file_exact(model: AnyTranslator, vocabularies: Sequence[Vocabulary], file: Path) -> dict[str, Any]:
     """The share of targets that greedy decoding writes to the letter."""
     right = total = 0
     engine, greedy = choose_engine(model), BeamConfig(beam=1)

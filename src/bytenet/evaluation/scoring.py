@@ -13,8 +13,7 @@ from torch.nn import functional as F
 
 from bytenet.decoding.batching import Ids, batches, padded
 from bytenet.evaluation.bits import BATCH_POSITIONS, nats
-from bytenet.model import LanguageModel, Translator
-from bytenet.model.state import State
+from bytenet.model import AnyTranslator, LanguageModel, Model, RowState
 from bytenet.vocabulary import BEGIN, END, Vocabulary
 
 PART = 65_536  # of one row at once
@@ -45,7 +44,7 @@ def score_texts(
     """Each text by itself, from BEGIN on."""
     encoded = [vocabularies[0].encode_array(text) for text in texts]
 
-    def start(rows: list[int]) -> State:
+    def start(rows: list[int]) -> RowState:
         return model.start(len(rows), dtype=dtype)
 
     bits = dict(rows_bits(model, start, encoded, [len(ids) for ids in encoded]))
@@ -55,7 +54,7 @@ def score_texts(
 
 @torch.no_grad()
 def score_pairs(
-    model: Translator,
+    model: AnyTranslator,
     vocabularies: Sequence[Vocabulary],
     pairs: Sequence[tuple[str, str]],
     *,
@@ -66,7 +65,7 @@ def score_pairs(
     sources = [vocabularies[0].encode_array(source) for source, _ in pairs]
     targets = [np.append(vocabularies[1].encode_array(target), np.int32(END)) for _, target in pairs]
 
-    def start(rows: list[int]) -> State:
+    def start(rows: list[int]) -> RowState:
         return model.start(padded([sources[i] for i in rows]).to(device), [len(sources[i]) for i in rows], dtype=dtype)
 
     sizes = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
@@ -83,7 +82,7 @@ def score(text: str, ids: Ids, vocabulary: Vocabulary, bits: float, ends: int) -
 
 
 def rows_bits(
-    model: LanguageModel | Translator, start: Callable[[list[int]], State], targets: Sequence[Ids], sizes: Sequence[int]
+    model: Model, start: Callable[[list[int]], RowState], targets: Sequence[Ids], sizes: Sequence[int]
 ) -> Iterator[tuple[int, float]]:
     """(number, bits) of each row of targets; rows of similar size are read together, long ones in parts."""
     device = next(model.parameters()).device

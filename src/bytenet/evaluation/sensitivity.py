@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from bytenet.model import Model, State, Translator
+from bytenet.model import LanguageModel, State, Translator
 from bytenet.model.blocks import Block
 from bytenet.model.decoder import Decoder
 from bytenet.model.encoder import Encoder
 from bytenet.model.ngrams import Ngrams
 
+ByteNet = LanguageModel | Translator
 Watch = Callable[[int, int], None]
 
 PREFIX = 16  # so many outputs share a forward pass, which goes no further than the last of them
 
 
 def sensitivities(
-    model: Model,
+    model: ByteNet,
     source: Tensor | None,
     read: Tensor,
     wanted: Tensor,
@@ -59,7 +60,7 @@ def sensitivities(
 
 
 def _output_by_output(
-    model: Model, state: State, read: Tensor, wanted: Tensor, inputs: list["Inputs"]
+    model: ByteNet, state: State, read: Tensor, wanted: Tensor, inputs: list["Inputs"]
 ) -> Iterator[list[Tensor]]:
     """For each output the magnitudes of all inputs of each kind."""
     for first in range(0, len(wanted), PREFIX):
@@ -72,7 +73,7 @@ def _output_by_output(
             yield [kind.by_token(gradient[0]) for kind, gradient in zip(inputs, gradients, strict=True)]
 
 
-def private_copy(model: Model) -> Model:
+def private_copy(model: ByteNet) -> ByteNet:
     """The same model in evaluation, with the same weights in the same memory, of which no gradient is asked."""
     weights = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in model.parameters()}
     private = copy.deepcopy(model, weights).eval()

@@ -31,3 +31,9 @@ class Encoder(nn.Module):
         representation: Tensor
         representation, _ = self.blocks(x, [mask] * len(self.blocks))
         return representation
+
+
+def check_centred(encoder: StackConfig) -> None:
+    """What every config asks of its `encoder`."""
+    if encoder.kernel_width % 2 == 0:
+        raise ValueError(f"encoder.kernel_width must be odd to be centred, not {encoder.kernel_width}")

@@ -3,7 +3,9 @@
 Shapes: B rows, d inner channels, C = 2d channels of the source representation.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor
@@ -11,8 +13,30 @@ from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
-class State:
-    """All that reading went by, in constant size; its precision is the one in which the next tokens are read."""
+class RowState:
+    """What rows remember: a tree of tensors, each with one entry a row; what is no tensor holds for all rows."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision in which the next tokens are read."""
+        return next(tensor.dtype for tensor in tensors_of(self) if tensor.is_floating_point())
+
+    @property
+    def device(self) -> torch.device:
+        return next(tensors_of(self)).device
+
+    def select(self, rows: Tensor) -> Self:
+        """The state of the rows with these indices (n,), in this order; a row may be taken several times or never."""
+        return cast(Self, mapped(self, lambda tensor: tensor.index_select(0, rows)))
+
+    def compact(self) -> Self:
+        """The same rows in as little memory as they need: this is all there is."""
+        return self
+
+
+@dataclass(frozen=True)
+class State(RowState):
+    """All that reading went by, in constant size: a ByteNet's."""
 
     histories: tuple[Tensor, ...]
     """For each block of the decoder, what its convolution still reaches: (B, (K-1)·dilation, d)."""
@@ -20,22 +44,6 @@ class State:
     """Translators: the part of the source representation not yet unfolded over, (B, L, C); zeros behind a row's end."""
     tokens: Tensor | None = None
     """With embeddings of n-grams up to N tokens: the last N-1 tokens, (B, N-1)."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.histories[0].dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.histories[0].device
-
-    def select(self, rows: Tensor) -> "State":
-        """The state of the rows with these indices (n,), in this order; a row may be taken several times or never."""
-        return State(
-            histories=tuple(history.index_select(0, rows) for history in self.histories),
-            ahead=None if self.ahead is None else self.ahead.index_select(0, rows),
-            tokens=None if self.tokens is None else self.tokens.index_select(0, rows),
-        )
 
     def join(self, other: "State") -> "State":
         """These rows and then the other's."""
@@ -48,6 +56,25 @@ class State:
         histories = (torch.cat(both) for both in zip(self.histories, other.histories, strict=True))
         return State(tuple(histories), ahead, tokens)
 
-    def compact(self) -> "State":
-        """The same rows in as little memory as they need: this is all there is."""
-        return self
+
+def tensors_of(value: Any) -> Iterator[Tensor]:
+    """All tensors in dataclasses and tuples, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from tensors_of(item)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from tensors_of(getattr(value, field.name))
+
+
+def mapped(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """The same dataclasses and tuples with each tensor replaced."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, tuple):
+        return tuple(mapped(item, function) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: mapped(getattr(value, field.name), function) for field in fields(value)})
+    return value

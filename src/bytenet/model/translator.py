@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from bytenet.model.blocks import StackConfig
 from bytenet.model.decoder import Conditioning, Decoder
-from bytenet.model.encoder import Encoder
+from bytenet.model.encoder import Encoder, check_centred
 from bytenet.model.language_model import check_widths, last_tokens
 from bytenet.model.ngrams import NgramConfig
 from bytenet.model.state import State
@@ -98,8 +98,7 @@ class TranslatorConfig:
 
     def __post_init__(self) -> None:
         check_widths(self.inner_channels, self.dropout)
-        if self.encoder.kernel_width % 2 == 0:
-            raise ValueError(f"encoder.kernel_width must be odd to be centred, not {self.encoder.kernel_width}")
+        check_centred(self.encoder)
 
     @property
     def receptive_field(self) -> int:
@@ -139,39 +138,52 @@ class Translator(nn.Module):
 
         `lengths` are the sources' own lengths; left out, they are counted, which on a GPU waits for it.
         """
-        if lengths is None:
-            lengths = (source != PAD).sum(dim=1).tolist()
+        lengths = counted(source) if lengths is None else lengths
         return State(
             histories=self.decoder.empty_histories(len(source), dtype),
-            ahead=self._represent(source, lengths, dtype),
+            ahead=represent(self.encoder, self.unfolding, source, lengths, dtype),
             tokens=self.decoder.empty_tokens(len(source)),
         )
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B, T) -> logits (B, T, V), the state after them"""
         assert state.ahead is not None, "a translator's state comes from its own start()"
-        length = tokens.shape[1]
-        source = state.ahead[:, :length]  # (B, min(T, L), C)
-        source = F.pad(source, (0, 0, 0, length - source.shape[1]))  # past the end: conditioned on nothing
+        source, ahead = unfold(state.ahead, tokens.shape[1])
         logits, histories = self.decoder(tokens, state.histories, source, state.tokens)
-        return logits, State(histories, state.ahead[:, length:], last_tokens(state.tokens, tokens))
+        return logits, State(histories, ahead, last_tokens(state.tokens, tokens))
 
-    def _represent(self, source: Tensor, lengths: Sequence[int], dtype: torch.dtype | None) -> Tensor:
-        """The representations (B, L, C), each as long as its own source says, then zeros.
 
-        With a < 1 a representation is shorter than its padded source; the encoder still reads all of that.
-        """
-        unfolding, different = self.unfolding, set(lengths)
-        unfolded_of = {length: unfolding.unfolded_length(length) for length in different}
-        read_of = {length: unfolding.read_length(length) for length in different}
-        unfolded, read = [unfolded_of[length] for length in lengths], [read_of[length] for length in lengths]
-        longest = max(read, default=0)
-        source = F.pad(source[:, :longest], (0, max(0, longest - source.shape[1])), value=PAD)
-        representation: Tensor = self.encoder(source, inside(read, longest, source.device), dtype)
-        kept = inside(unfolded, longest, source.device)
-        if kept is not None:
-            representation = representation * kept
-        return representation[:, : max(unfolded, default=0)]
+def counted(source: Tensor) -> list[int]:
+    """source (B, S), filled up with PAD -> the sources' lengths"""
+    lengths: list[int] = (source != PAD).sum(dim=1).tolist()
+    return lengths
+
+
+def represent(
+    encoder: nn.Module, unfolding: UnfoldingConfig, source: Tensor, lengths: Sequence[int], dtype: torch.dtype | None
+) -> Tensor:
+    """The representations (B, L, C), each as long as its own source says, then zeros.
+
+    With a < 1 a representation is shorter than its padded source; the encoder still reads all of that.
+    """
+    different = set(lengths)
+    unfolded_of = {length: unfolding.unfolded_length(length) for length in different}
+    read_of = {length: unfolding.read_length(length) for length in different}
+    unfolded, read = [unfolded_of[length] for length in lengths], [read_of[length] for length in lengths]
+    longest = max(read, default=0)
+    source = F.pad(source[:, :longest], (0, max(0, longest - source.shape[1])), value=PAD)
+    representation: Tensor = encoder(source, inside(read, longest, source.device), dtype)
+    kept = inside(unfolded, longest, source.device)
+    if kept is not None:
+        representation = representation * kept
+    return representation[:, : max(unfolded, default=0)]
+
+
+def unfold(ahead: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """ahead (B, L, C) -> what the next positions stand on, (B, length, C), and what is ahead then"""
+    source = ahead[:, :length]
+    source = F.pad(source, (0, 0, 0, length - source.shape[1]))  # past the end: conditioned on nothing
+    return source, ahead[:, length:]
 
 
 def inside(lengths: Sequence[int], longest: int, device: torch.device) -> Tensor | None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from fastapi import HTTPException, Request
 
+from bytenet.model import LanguageModel, Translator
 from bytenet.pipeline import Pipeline
 from bytenet.serving.config import ServingConfig
 from bytenet.serving.http import Metrics
@@ -21,10 +22,10 @@ class Service:
     """Made before the first request, closed after the last."""
 
     def __init__(self, translator: Pipeline | None, writer: Pipeline | None, config: ServingConfig) -> None:
-        if translator is not None and not translator.translates:
-            raise ValueError(f"{translator.name} is a language model and cannot translate")
-        if writer is not None and writer.translates:
-            raise ValueError(f"{writer.name} is a translator and cannot continue texts")
+        if translator is not None and not isinstance(translator.model, Translator):
+            raise ValueError(f"{translator.name} is no ByteNet that translates, but a {translator.model.config.kind}")
+        if writer is not None and not isinstance(writer.model, LanguageModel):
+            raise ValueError(f"{writer.name} is no language model, but a {writer.model.config.kind}")
         self.translator, self.writer, self.config = translator, writer, config
         self.metrics = Metrics()
         self.scheduler = Scheduler(

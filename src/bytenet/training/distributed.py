@@ -13,6 +13,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from bytenet.describe import count_parameters
 from bytenet.model.blocks import Block
 from bytenet.model.decoder import Decoder
 from bytenet.model.encoder import Encoder
@@ -63,6 +64,9 @@ def parallel(objective: nn.Module, ranks: Ranks, *, shard: bool) -> nn.Module:
     if ranks.num_ranks == 1:
         return objective
     if shard:
+        halves = [part for part in objective.modules() if isinstance(part, Encoder | Decoder)]
+        if sum(map(count_parameters, halves)) < count_parameters(objective):
+            raise ValueError("training.shard divides the weights of ByteNets alone")
         for kinds in (Block, Encoder | Decoder):  # from the inside out
             for part in objective.modules():
                 if isinstance(part, kinds):

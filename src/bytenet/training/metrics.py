@@ -88,6 +88,7 @@ class StepResult:
     bits: float
     characters: int
     flops: int
+    """0: not known."""
 
 
 class Meter:
@@ -114,8 +115,9 @@ class Meter:
         state = (
             f"step {progress.step:,}: {values['bits']:.4f} bits, {values['characters_per_second']:,.0f} characters/s"
         )
-        if self.peak:
-            values["share_of_peak"] = sum(step.flops for step in self.steps) / seconds / self.peak
+        flops = sum(step.flops for step in self.steps)
+        if self.peak and flops:
+            values["share_of_peak"] = flops / seconds / self.peak
             state += f", {values['share_of_peak']:.0%} of peak"
         if self.metrics:
             self.metrics.add(progress.step, **values)

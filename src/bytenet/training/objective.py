@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bytenet.data.batches import Batch
-from bytenet.model import LanguageModel, Model, State
+from bytenet.model import LanguageModel, Model, RowState
 from bytenet.vocabulary import PAD
 
 
@@ -33,7 +33,7 @@ class Objective(nn.Module):
         )
         return smooth, nats.detach()
 
-    def start(self, batch: Batch) -> State:
+    def start(self, batch: Batch) -> RowState:
         if isinstance(self.model, LanguageModel):
             return self.model.start(len(batch.inputs), dtype=self.dtype)
         assert batch.source is not None

@@ -28,6 +28,8 @@ def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer
             gates = [unit.convolution.mix.weight for unit in units]
             whole = without(gates, (p for stack in stacks for p in stack.parameters() if p.ndim == 2))
             matrices = [{"params": gates, "parts": 4}, {"params": whole, "parts": 1}]
+            if not gates and not whole:
+                raise ValueError('training.optimizer = "muon" is for blocks, and this model has none')
             rest = without([*gates, *whole], model.parameters())
             muon = Muon(
                 [group for group in matrices if group["params"]],

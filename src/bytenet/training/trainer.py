@@ -85,8 +85,10 @@ class Trainer:
         self.checkpoints = Checkpoints(
             run, self.model, corpus.vocabularies, decoding=recipe.decoding, writes=ranks.is_first
         )
-        self.flops_per_target = 3 * forward_flops(self.model.decoder)
-        self.flops_per_source = 3 * forward_flops(self.model.encoder) if isinstance(self.model, Translator) else 0
+        # known of ByteNets alone: what a position costs another model depends on where it stands
+        bytenet = self.model if isinstance(self.model, LanguageModel | Translator) else None
+        self.flops_per_target = 3 * forward_flops(bytenet.decoder) if bytenet else 0
+        self.flops_per_source = 3 * forward_flops(bytenet.encoder) if isinstance(bytenet, Translator) else 0
         self.progress = Progress()
         self.clock = time.perf_counter()
         self.signalled = 0  # here
@@ -103,7 +105,7 @@ class Trainer:
                     f"training.batch_characters: {rows} windows of {config.window} are too few for {parts}"
                 )
             return TextBatches(data, window=config.window, context=config.context, rows=rows, seed=seed)
-        assert isinstance(self.model, Translator)
+        assert not isinstance(self.model, LanguageModel)
         unfolding = self.model.unfolding
         batches = PairBatches(data, unfolding, batch_positions=self.config.batch_characters, seed=seed)
         self.talk.say(
