@@ -37,7 +37,7 @@ def test_the_translation_is_explained(run, models):
     )
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "html"])
+@pytest.mark.parametrize("ending", ["png", "html"])
 def test_a_language_models_text_is_drawn(run, models, tmp_path, ending):
     file = tmp_path / f"map.{ending}"
     status, out, err = run("explain", "ab cd", "--model", models["text"], "--out", file, "--by", "character")

@@ -116,7 +116,7 @@ def test_a_map_of_many_characters_is_no_larger_than_a_picture_may_be(tmp_path):
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("bytenet.evaluation.heat_map.MOST_PIXELS", 600)
-        save_heat_maps(explanation(tuple("abcde" * 12), tuple("ab")), tmp_path / "map.png")
+        save_heat_maps(explanation(tuple("abcde" * 8), tuple("ab")), tmp_path / "map.png")
     with Image.open(tmp_path / "map.png") as picture:
         assert 600 <= max(picture.size) < 900  # its labels come on top
 

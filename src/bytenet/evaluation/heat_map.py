@@ -26,6 +26,7 @@ LABEL_HEIGHT, LETTER_WIDTH = 0.7, 0.65  # of a cell; of the height
 GAP = 0.7  # inches between two heat maps, labels not counted
 BAR_GAP, BAR_WIDTH, BAR_HEIGHT = 0.15, 0.13, 3.0  # inches: of the bar of colours
 OUT_OF_SIGHT = "#ececec"
+GAMMA = 0.5  # of the colours: among many inputs, small shares can be seen, too
 DPI, MOST_PIXELS = 110, 12_000  # to a side
 
 
@@ -95,11 +96,12 @@ def draw(explanation: Explanation) -> "Figure":
 
 def _draw_map(axes: "Axes", found: HeatMap, by: By, font_size: float) -> "AxesImage":
     from matplotlib import colormaps
+    from matplotlib.colors import PowerNorm
 
     shares = np.ma.masked_equal(found.shares, 0)  # out of sight, such as all that comes later
     colours = colormaps["YlGnBu"].with_extremes(bad=OUT_OF_SIGHT)
-    largest = found.shares.max() or 1.0
-    image = axes.imshow(shares, cmap=colours, vmin=0, vmax=largest, aspect="auto", interpolation="none")
+    scale = PowerNorm(GAMMA, vmin=0, vmax=found.shares.max() or 1.0)
+    image = axes.imshow(shares, cmap=colours, norm=scale, aspect="auto", interpolation="none")
     inputs, outputs = ([shown(label) for label in labels] for labels in (found.inputs, found.outputs))
     style: dict[str, Any] = {"fontsize": font_size, "parse_math": False}  # a dollar is a dollar
     axes.set_xticks(range(len(outputs)), outputs, **style)
@@ -144,5 +146,5 @@ def page(explanation: Explanation) -> str:
         }
         for what, found in panels(explanation)
     ]
-    data = json.dumps({"upright": 0 if explanation.by == "word" else WIDEST, "maps": maps})
+    data = json.dumps({"upright": 0 if explanation.by == "word" else WIDEST, "gamma": GAMMA, "maps": maps})
     return PAGE.read_text(encoding="utf-8").replace("DATA", data.replace("<", "\\u003c"))  # no text ends the script
