@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bytenet.evaluation.lengths import GRID, CoveringLines, Lengths, fit_unfolding
 from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 
-pairs_of_lengths = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 90)), min_size=1, max_size=40)
+pairs_of_lengths = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 90)), min_size=1, max_size=20)
 shares = st.floats(0, 1, exclude_min=True)
 asked_fits = st.builds(UnfoldingFit, coverage=shares, multiple=st.sampled_from([1, 1, 7, 50]))
 
@@ -35,6 +35,7 @@ def least_offset(pairs, a, share, multiple):
     return next(needed[i] for i in range(len(pairs)) if (i + 1) / len(pairs) >= share)
 
 
+@settings(max_examples=15)
 @given(pairs_of_lengths)
 def test_the_correlation_is_pearsons(pairs):
     n = len(pairs)
@@ -76,7 +77,7 @@ def test_a_fit_covers_what_was_asked(pairs, asked):
     assert above / len(pairs) == lengths_of(pairs).coverage(fitted)  # by the line or by whole positions: the same
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(pairs_of_lengths, asked_fits, st.lists(st.fractions(0, 5), min_size=6, max_size=6))
 def test_no_line_that_covers_as_much_is_shorter(pairs, asked, slopes):
     """Any real a > 0 with the least real b >= 0; a grid costs a step of a and a step of b at the most."""
@@ -89,7 +90,7 @@ def test_no_line_that_covers_as_much_is_shorter(pairs, asked, slopes):
         assert ours <= mean_line(pairs, a, b, asked.multiple) + step + Fraction(1, 10**9)
 
 
-@given(pairs_of_lengths, st.integers(1, 40), st.sampled_from([1, 3, 10]))
+@given(pairs_of_lengths, st.integers(1, 20), st.sampled_from([1, 3, 10]))
 def test_the_search_finds_the_best_of_the_whole_grid(pairs, enough, grid):
     enough = min(enough, len(pairs))
     best = None
