@@ -12,6 +12,7 @@ import uvicorn
 from bytenet import Bytes, Pipeline
 from bytenet.serving import application
 from bytenet.serving.config import ServingConfig
+from bytenet.serving.service import Service
 from tests.pipelines import language_model, pipeline_of, translator
 
 ALL_BYTES = Bytes(range(256))
@@ -22,6 +23,7 @@ class Running:
     """Where it is, and what it serves."""
 
     port: int
+    service: Service
     translator: Pipeline
     writer: Pipeline
 
@@ -42,7 +44,7 @@ def serving(*, port: int = 0, **options: object) -> Iterator[Running]:
     while not server.started:
         time.sleep(0.01)
     try:
-        yield Running(listening.getsockname()[1], *models)
+        yield Running(listening.getsockname()[1], app.state.service, *models)
     finally:
         server.should_exit = True
         thread.join(30)

@@ -65,7 +65,7 @@ def routes(service: Service) -> APIRouter:
     @router.post("/detect", summary="Not offered", openapi_extra=body_of(DetectRequest, form=True))
     async def detect(request: Request) -> list[dict[str, Any]]:
         await read(request, DetectRequest)
-        raise HTTPException(501, "this service translates from one language and cannot tell languages apart")
+        raise HTTPException(404, "this service translates from one language and cannot tell languages apart")
 
     return router
 
