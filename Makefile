@@ -19,7 +19,7 @@ test: lint
 	$(RUN)/pytest -n auto -m "not slow"
 
 test-all: lint
-	$(RUN)/pytest -n auto
+	$(RUN)/pytest -n auto --hypothesis-profile=thorough
 
 lint: setup
 	$(RUN)/ruff check .

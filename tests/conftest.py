@@ -10,7 +10,9 @@ from hypothesis import Phase, settings
 from bytenet import cli
 
 # The same examples in every run: a red test is a change's own doing. To look for new ones: --hypothesis-seed=N.
-settings.register_profile("bytenet", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("bytenet", deadline=None, max_examples=16, derandomize=True)
+# For `make test-all`, which may take its time.
+settings.register_profile("thorough", settings.get_profile("bytenet"), max_examples=50)
 # For tests/faults.py: that an example fails is enough, the smallest one is not looked for.
 settings.register_profile("faults", settings.get_profile("bytenet"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("bytenet")
