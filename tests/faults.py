@@ -112,7 +112,7 @@ FAULTS = [
     Fault(
         "a representation is as long as the longest of the batch",
         "model/translator.py",
-        "        if kept is not None:\n            representation = representation * kept\n",
+        "    if kept is not None:\n        representation = representation * kept\n",
         "",
     ),
     Fault(
@@ -151,8 +151,28 @@ FAULTS = [
     Fault(
         "select forgets the source",
         "model/state.py",
-        "ahead=None if self.ahead is None else self.ahead.index_select(0, rows)",
-        "ahead=None if self.ahead is None else self.ahead[: len(rows)]",
+        "        return cast(Self, mapped(self, lambda tensor: tensor.index_select(0, rows)))",
+        "        chosen = mapped(self, lambda tensor: tensor.index_select(0, rows))\n"
+        "        ahead = getattr(self, 'ahead', None)\n"
+        "        return chosen if ahead is None else replace(chosen, ahead=ahead[: len(rows)])",
+    ),
+    Fault(
+        "rows that join others keep the time of their own rings",
+        "decoding/ring_engine.py",
+        "ring[:, first:last] = added.roll(shift, dims=0)",
+        "ring[:, first:last] = added",
+    ),
+    Fault(
+        "a sentence that joins a search counts its steps from the first one's",
+        "decoding/beam_search.py",
+        'per_sentence["began"] = torch.cat([self.began, other.began + self.step]) - passed',
+        'per_sentence["began"] = torch.cat([self.began, other.began]) - passed',
+    ),
+    Fault(
+        "a source's n-grams end at a position instead of lying around it",
+        "model/ngrams.py",
+        "after = [(size - 1) // 2 for size in config.sizes]",
+        "after = [0 for size in config.sizes]",
     ),
 ]
 
