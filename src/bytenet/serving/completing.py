@@ -102,12 +102,13 @@ def checked(service: Service, asked: CompletionRequest) -> list[list[int]]:
     ):  # fmt: skip
         if is_asked:
             raise HTTPException(400, f"{name}: not supported")
-    if len(asked.prompts) > limits.most_texts or len(asked.prompts) * asked.n > limits.most_texts:
+    if len(asked.prompts) * asked.n > limits.most_texts:
         raise HTTPException(400, f"a request may ask for at most {limits.most_texts} continuations")
     if asked.n > limits.most_samples:
         raise HTTPException(400, f"n may be at most {limits.most_samples}")
     if asked.max_tokens > limits.most_symbols:
         raise HTTPException(400, f"max_tokens may be at most {limits.most_symbols:,}")
+    service.check(asked.prompts)
     if len(asked.stops) > MOST_STOPS:
         raise HTTPException(400, f"stop may have at most {MOST_STOPS} texts")
     return [symbols(service, prompt) for prompt in asked.prompts]
@@ -117,10 +118,7 @@ def symbols(service: Service, prompt: str | list[int]) -> list[int]:
     assert service.writer is not None
     vocabulary = service.writer.vocabularies[0]
     if isinstance(prompt, str):
-        service.check_text(prompt)
         return vocabulary.encode_array(prompt).tolist()  # type: ignore[no-any-return]
-    if len(prompt) > service.config.most_characters:
-        raise HTTPException(400, f"a prompt may have at most {service.config.most_characters:,} tokens")
     if any(not NUM_CONTROLS - 1 <= token < len(vocabulary) for token in prompt):
         raise HTTPException(400, f"prompt: tokens are from {NUM_CONTROLS - 1} to {len(vocabulary) - 1}")
     return prompt

@@ -10,11 +10,13 @@ class ServingConfig:
     most_requests: int = 256
     """That may be on their way at once; beyond it, users are asked to come again later."""
     most_characters: int = 20_000
-    """Of a text."""
+    """Of all texts in one request."""
     most_texts: int = 64
     """In one request."""
     most_beam: int = 16
     most_samples: int = 16
+    most_explained: int = 200
+    """Characters of a text to explain: the time grows with the square of it, to ten seconds."""
     most_symbols: int = 4096
     """Of a continuation."""
     seconds: float = 60.0

@@ -48,6 +48,8 @@ def routes(service: Service) -> APIRouter:
         asked = await read(request, ExplainRequest)
         model = chosen(service, translator=asked.source is not None)
         request.state.about["characters"] = len(asked.source or "") + len(asked.target)
+        if max(len(asked.source or ""), len(asked.target)) > service.config.most_explained:
+            raise HTTPException(400, f"at most {service.config.most_explained} characters can be explained")
         source, target = (asked.target, None) if asked.source is None else (asked.source, asked.target)
         try:
             found = await service.unless_gone(request, service.beside(lambda: model.explain(source, target, asked.by)))
@@ -72,10 +74,8 @@ def chosen(service: Service, *, translator: bool) -> Pipeline:
 
 def checked(service: Service, asked: ScoreRequest) -> tuple[Pipeline, list[Any]]:
     model = chosen(service, translator=asked.sources is not None)
-    if len(asked.texts) > service.config.most_texts:
-        raise HTTPException(400, f"a request may have at most {service.config.most_texts} texts")
-    for text in (*asked.texts, *(asked.sources or [])):
-        service.check_text(text)
+    service.check(asked.texts)
+    service.check(asked.sources or [])
     if asked.sources is None:
         return model, list(asked.texts)
     if len(asked.sources) != len(asked.texts):

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -74,9 +74,12 @@ class Service:
         finally:
             self._beside_waiting -= 1
 
-    def check_text(self, text: str) -> None:
-        if len(text) > self.config.most_characters:
-            raise HTTPException(400, f"a text may have at most {self.config.most_characters:,} characters")
+    def check(self, texts: Sequence[Sized]) -> None:
+        """Refuse what would keep others waiting for too long."""
+        if len(texts) > self.config.most_texts:
+            raise HTTPException(400, f"a request may have at most {self.config.most_texts} texts")
+        if sum(map(len, texts)) > self.config.most_characters:
+            raise HTTPException(400, f"a request may have at most {self.config.most_characters:,} characters")
 
 
 def busy(message: str) -> HTTPException:

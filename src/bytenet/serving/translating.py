@@ -88,10 +88,7 @@ def checked(service: Service, asked: TranslateRequest, texts: list[str]) -> Beam
     for given, own in zip((asked.source, asked.target), codes(needed(service)), strict=True):
         if given not in ("auto", own):
             raise HTTPException(400, f"{given[:20]} is not supported; this service translates {own}")
-    if len(texts) > limits.most_texts:
-        raise HTTPException(400, f"a request may have at most {limits.most_texts} texts")
-    for text in texts:
-        service.check_text(text)
+    service.check(texts)
     if asked.beam > limits.most_beam:
         raise HTTPException(400, f"beam may be at most {limits.most_beam}")
     if asked.alternatives >= asked.beam:
