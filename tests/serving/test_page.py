@@ -22,6 +22,8 @@ from bytenet.serving import application  # noqa: E402
 from bytenet.serving.config import ServingConfig  # noqa: E402
 from tests.pipelines import language_model, pipeline_of, translator  # noqa: E402
 
+LONG = 20_000  # ms; in vain only where something is wrong
+
 
 @cache  # when first asked for: the tests' device is known by then
 def models() -> tuple[Pipeline, Pipeline]:
@@ -61,7 +63,8 @@ def browser() -> Iterator[BrowserContext]:
             pytest.skip("no chromium")
         browser = driver.chromium.launch(executable_path=program)
         context = browser.new_context()
-        context.set_default_timeout(5000)
+        context.set_default_timeout(LONG)
+        expect.set_options(timeout=LONG)
         yield context
         browser.close()
 
@@ -212,6 +215,20 @@ def test_pointing_at_a_word_lights_what_made_it(page, address):
     assert lit(page, "word") == {"GREEN": 1.0, "BLUE": 0.5}
     page.locator("h1").hover()
     assert lit(page, "word") == lit(page, "label") == {}
+
+
+@pytest.mark.slow
+def test_what_is_pointed_at_is_explained_before_what_is_typed(page, address):
+    held: list[Route] = []
+    page.route("**/translate", echo)
+    page.route("**/explain", lambda route: held.append(route))
+    page.goto(address)
+    page.fill("#source", "red green\nother line")
+    page.locator(".word", has_text="RED").hover()
+    page.wait_for_timeout(600)  # the last line has stood for long enough
+    assert [route.request.post_data_json["source"] for route in held] == ["red green"]
+    explain(held[0])
+    page.locator(".label.on", has_text="red").wait_for()
 
 
 def test_the_keyboard_walks_through_the_words(page, address):
