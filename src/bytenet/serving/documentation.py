@@ -32,8 +32,9 @@ def _hashes(parts: list[str]) -> str:
 STYLE = """
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem }
-code, pre { font: 14px/1.4 ui-monospace, monospace }
-pre { padding: .8rem; overflow-x: auto; border: 1px solid #8886; border-radius: 6px }
+code { font: 14px/1.4 ui-monospace, monospace }
+h2 { margin: 2.5rem 0 0 }
+h2 code { font-size: 18px }
 table { border-collapse: collapse }
 td, th { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884 }
 """
