@@ -29,7 +29,7 @@ def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-@pytest.mark.parametrize("block", ["relu", "multiplicative"])
+@pytest.mark.parametrize("block", [pytest.param("relu", marks=pytest.mark.slow), "multiplicative"])
 def test_a_language_model_learns_a_batch_by_heart(block):
     torch.manual_seed(0)
     stack = StackConfig(num_blocks=5, block=block)
@@ -44,7 +44,7 @@ def test_a_language_model_learns_a_batch_by_heart(block):
     assert learn(model, loss, 200) < 0.01
 
 
-@pytest.mark.parametrize("conditioning", ["add", "concatenate"])
+@pytest.mark.parametrize("conditioning", ["add", pytest.param("concatenate", marks=pytest.mark.slow)])
 def test_a_translator_learns_a_batch_by_heart(conditioning):
     torch.manual_seed(0)
     config = TranslatorConfig(
