@@ -1,13 +1,17 @@
 """What all tests share. `pytest --device cuda` runs the same tests on a GPU."""
 
+import io
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import Phase, settings
 
 from bytenet import cli
+
+Run = Callable[..., tuple[int, str, str]]
 
 # The same examples in every run: a red test is a change's own doing. To look for new ones: --hypothesis-seed=N.
 settings.register_profile("bytenet", deadline=None, max_examples=16, derandomize=True)
@@ -30,11 +34,22 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
         yield device
 
 
+class Stdin:
+    def __init__(self, buffer: Any) -> None:
+        self.buffer = buffer
+
+    def isatty(self) -> bool:
+        return False
+
+
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """The command line in this process: (exit code, stdout, stderr)."""
 
-    def run(*arguments: object) -> tuple[int, str, str]:
+    def run(*arguments: object, stdin: Any = b"") -> tuple[int, str, str]:
+        if not hasattr(stdin, "read"):
+            stdin = io.BytesIO(stdin.encode() if isinstance(stdin, str) else stdin)
+        monkeypatch.setattr(sys, "stdin", Stdin(stdin))
         monkeypatch.setattr(sys, "argv", ["bytenet", *map(str, arguments)])
         with pytest.raises(SystemExit) as exit_:
             cli.main()
