@@ -54,7 +54,7 @@ def check(kind: str, processes: int, folder: Path, arguments: argparse.Namespace
         while left:
             process = start(run, processes, resume=(run / "recipe.toml").exists())
             try:
-                moment = starting * generator.uniform(0.8, 1.0) + training * generator.uniform(0.0, 2.0) / kills
+                moment = starting * generator.uniform(0.8, 1.0) + training * generator.uniform(0.0, 2.0) / (kills + 1)
                 process.wait(pace * moment)
                 pace *= 0.7  # the machine has become faster, and the next kill has to come sooner
                 break

@@ -93,6 +93,6 @@ def test_only_bytenets_are_divided():
 def test_a_killed_run_goes_on_to_the_bit(monkeypatch):
     """The short form of tests/kills.py."""
     monkeypatch.setattr(
-        sys, "argv", ["kills.py", "--kills", "1", "--processes", "1", "--kinds", "translator", "--steps", "100"]
+        sys, "argv", ["kills.py", "--kills", "1", "--processes", "1", "--kinds", "translator", "--steps", "30"]
     )
     assert main() == 0
