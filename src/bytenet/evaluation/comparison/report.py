@@ -1,0 +1,141 @@
+"""The measured table as Markdown and JSON; what was not measured is a dash."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bytenet.evaluation.comparison.cost import DIRECTIONS
+from bytenet.evaluation.comparison.forms import CONSTANT
+
+Results = dict[str, Any]
+DASH = "–"
+DIFFERENT = "≠"
+
+
+def write_report(results: Results, out: Path) -> None:
+    from bytenet.evaluation.comparison.plots import draw_accuracy, draw_time
+
+    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (out / "table.md").write_text(markdown(results), encoding="utf-8")
+    draw_time(out / "time.png", results)
+    draw_accuracy(out / "accuracy.png", results)
+
+
+def markdown(results: Results) -> str:
+    """All tables, one after the other."""
+    parts = [
+        "# Table 1, measured",
+        conditions(results),
+        "## Properties\nThe paper's cell, then ours; S and T are the lengths of source and target. Paths are those of the "
+        f"farthest pair of an input and an output, in layer steps. {DIFFERENT}: they differ.",
+        properties_table(results["rows"]),
+        "## Exponents\nOf the cost of reading a source and a target, where one of them or both grow.",
+        exponents_table(results["rows"]),
+        *(part for task in ("copy", "reverse") for part in accuracy_part(results, task)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def conditions(results: Results) -> str:
+    lesson, machine, versions = results["plan"]["lesson"], results["machine"], results["versions"]
+    kind = "The quick form: rough numbers, little training." if results["plan"]["quick"] else "The full form."
+    return (
+        f"{kind} Training: {lesson['steps']:,} steps on strings of up to {lesson['max_length']} digits. "
+        f"bytenet {versions['bytenet']}, torch {versions['torch']}, {machine['processors']} processors "
+        f"({machine['processor']}), load {machine['load'][0]:.1f} at the beginning; {results['seconds']:,.0f} s in all."
+    )
+
+
+def properties_table(rows: Sequence[Results]) -> str:
+    titles = ["model", "Net_S, Net_T", "Time", "RP", "Path_S", "Path_T", "gradients"]
+    return table(
+        titles,
+        [
+            [
+                name_of(row),
+                row["networks"],
+                *(cell_of(row, column) for column in ("time", "resolution", "path_source", "path_target")),
+                known(row, lambda row: "where paths are" if row["gradients"]["agree"] else f"{DIFFERENT} paths"),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def name_of(row: Results) -> str:
+    return str(row["name"]) + ("" if row["stated"] else " (not in the paper)")
+
+
+def cell_of(row: Results, column: str) -> str:
+    """The paper's and ours; a path with its numbers."""
+    paper = row["paper"][column]
+    if "measured" not in row:
+        return f"{paper}; {DASH}"
+    measured = row["measured"][column]
+    if column.startswith("path"):
+        formula = row["paths"][column.removeprefix("path_")]["formula"]
+        measured = formula if measured == CONSTANT else f"{measured} ({formula})" if formula != measured else measured
+    return f"{paper}; {measured}" + ("" if row["agrees"][column] else f" {DIFFERENT}")
+
+
+def exponents_table(rows: Sequence[Results]) -> str:
+    titles = ["model", "parameters", "numbers a source token", "operations"]
+    titles += [f"{how}: {name}" for how in ("counted", "clock") for name in DIRECTIONS]
+    return table(
+        titles,
+        [
+            [
+                name_of(row),
+                known(row, lambda row: f"{row['parameters']:,}"),
+                known(row, numbers_per_token),
+                known(row, operations),
+                *(known(row, lambda row, name=name: f"{row['exponents'][name]:.2f}") for name in DIRECTIONS),  # type: ignore[misc]
+                *(known(row, lambda row, name=name: f"{row['clock'][name]['exponent']:.2f}") for name in DIRECTIONS),  # type: ignore[misc]
+            ]
+            for row in rows
+        ],
+    )
+
+
+def numbers_per_token(row: Results) -> str:
+    (shorter, few), *_, (longer, many) = row["numbers"].items()
+    return f"{(many - few) / (int(longer) - int(shorter)):.0f}"
+
+
+def operations(row: Results) -> str:
+    """The counted polynomial, without its constant."""
+    return " + ".join(f"{value:,.0f} {name}" for name, value in row["operations"].items() if name != "1")
+
+
+def accuracy_part(results: Results, task: str) -> list[str]:
+    lesson = results["plan"]["lesson"]
+    lengths = [str(length) for length in lesson["lengths"]]
+    longest = lesson["max_length"]
+    words = (
+        f"## Accuracy: {task}\nOf {lesson['strings']} strings of each length that were not learnt from, how many greedy "
+        f"decoding writes exactly; lengths above {longest} were never trained on."
+    )
+    rows = [
+        [
+            name_of(row),
+            *(known(row, lambda row, n=n: f"{row['tasks'][task]['by_length'][n]['exact']:.0%}") for n in lengths),  # type: ignore[misc]
+            known(row, lambda row: f"{row['tasks'][task]['exact_with_beam']:.0%}"),
+            known(row, lambda row: f"{row['tasks'][task]['seconds']:.0f} s"),
+        ]
+        for row in results["rows"]
+    ]
+    return [words, table(["model", *lengths, f"{longest}, beam 12", "training"], rows)]
+
+
+def known(row: Results, show: Callable[[Results], str]) -> str:
+    """A dash for what an interrupted run has not measured, or a clock not often enough."""
+    try:
+        return show(row)
+    except (KeyError, TypeError):
+        return DASH
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
