@@ -46,14 +46,14 @@ MOST_PROCESSES = 8
 class Plan:
     """How much is measured."""
 
-    lesson: tasks.Lesson = tasks.Lesson()
+    lesson: tasks.Lesson
     clock_seconds: float = 1.0
     """The longest texts for the clock take about as long."""
     clock_repeats: int = 3
     quick: bool = False
 
 
-FULL = Plan()
+FULL = Plan(lesson=tasks.Lesson())
 QUICK = Plan(
     lesson=tasks.Lesson(max_length=4, pairs=5000, steps=250, lengths=(4, 5, 6, 8), strings=50),
     clock_seconds=0.1,
@@ -110,10 +110,10 @@ def new_model(config: AnyTranslatorConfig) -> AnyTranslator:
 def measure_properties(results: Results, talk: Talk) -> None:
     """All that needs neither a clock nor training."""
     with talk.bar("counting and walking", total=len(ROWS)):
-        for number, (row, found) in enumerate(zip(ROWS, results["rows"], strict=True), start=1):
-            found |= properties(row.config)
-            found["agrees"] = agreement(row.paper, Cells(**found["measured"]))
-            talk.update(number, row.name)
+        for number, (row, found) in enumerate(zip(ROWS, results["rows"], strict=True)):
+            talk.update(number, f"counting and walking: {row.name}")
+            measured = properties(row.config)
+            found.update(measured, agrees=agreement(row.paper, Cells(**measured["measured"])))
 
 
 def properties(config: AnyTranslatorConfig) -> Results:
@@ -189,10 +189,8 @@ def measure_clock(results: Results, plan: Plan, talk: Talk) -> None:
         for row, found in zip(ROWS, results["rows"], strict=True):
             model, clock = new_model(unfolded_as(row.config, COUNTED_UNFOLDING)), {}
             for direction in cost.DIRECTIONS:
-                talk.update(done, f"{row.name}: {direction}")
-                points = cost.clock(
-                    model, direction, longest_seconds=plan.clock_seconds, repeats=plan.clock_repeats
-                )
+                talk.update(done, f"by the clock: {row.name}, {direction}")
+                points = cost.clock(model, direction, longest_seconds=plan.clock_seconds, repeats=plan.clock_repeats)
                 clock[direction] = asdict(points) | {"exponent": points.exponent()}
                 done += 1
             found["clock"] = clock

@@ -1,4 +1,4 @@
-"""Columns Time and RP: what reading a source and a target costs, counted and by the clock, and what stands for a source.
+"""Columns Time and RP: what reading costs, counted and by the clock, and how much stands for a source.
 
 Counted are the matrix products, a multiplication and an addition each. Their number is a polynomial of both lengths of
 degree 2 at most: a few short texts give it exactly, and with it the cost of texts of any length.
@@ -72,7 +72,7 @@ def count_operations(model: AnyTranslator, source: int, target: int) -> int:
     # the plain kernel of attention is one that can be counted
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         read(model, source, target)
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())
 
 
 def fit_terms(count: Callable[[int, int], int]) -> dict[str, float]:
@@ -90,7 +90,8 @@ def fit_terms(count: Callable[[int, int], int]) -> dict[str, float]:
 
 
 def cost_of(terms: dict[str, float], source: int, target: int) -> float:
-    return sum(value * source ** TERMS[name][0] * target ** TERMS[name][1] for name, value in terms.items())
+    powers = {name: TERMS[name] for name in terms}
+    return sum(terms[name] * float(source**i * target**j) for name, (i, j) in powers.items())
 
 
 def far_points(terms: dict[str, float], direction: str) -> Points:
@@ -110,15 +111,17 @@ def leading(terms: dict[str, float]) -> str:
 
 def clock(model: AnyTranslator, direction: str, *, longest_seconds: float, repeats: int) -> Points:
     """Seconds for texts twice as long each, up to the length that takes about so long."""
-    lengths, costs = [], []
-    while not costs or costs[-1] < longest_seconds / 3 and lengths[-1] < LONGEST:  # the next one may take four times it
+    lengths: list[int] = []
+    costs: list[float] = []
+    # the next text may take four times as long
+    while not costs or (costs[-1] < longest_seconds / 3 and lengths[-1] < LONGEST):
         lengths.append(2 * lengths[-1] if lengths else SHORTEST)
         costs.append(time_of(lambda: read(model, *lengths_towards(direction, lengths[-1]), ROWS), repeats))
     return Points(lengths, costs)
 
 
 def time_of(work: Callable[[], None], repeats: int) -> float:
-    """The median of the processor's seconds, which other work on the machine changes little; the first is not counted."""
+    """The median of seconds of the processor, which other work on the machine changes little, after a first trial."""
     work()
     seconds = []
     for _ in range(repeats):

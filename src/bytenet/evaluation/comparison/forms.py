@@ -39,7 +39,7 @@ class Form:
 
 
 def fit_form(steps: Mapping[tuple[int, int], float]) -> Form:
-    """The form of the number of steps for (source, target) lengths; the sum of both wins where the maximum is no better."""
+    """The form of the steps for lengths of source and target; their sum, where their maximum is no better."""
     lengths = np.array(list(steps), dtype=np.float64)  # (P, 2)
     wanted = np.array(list(steps.values()), dtype=np.float64)
     ones = np.ones((len(lengths), 1))

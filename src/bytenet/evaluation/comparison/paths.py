@@ -108,7 +108,7 @@ def through_blocks(stack: StackConfig, x: Distances, *, centred: bool) -> Distan
 
 def recurrent(x: Distances, layers: int = 1) -> Distances:
     """Each position reads what stands below it, and itself one step ago."""
-    steps = np.arange(x.shape[1])
+    steps = np.arange(x.shape[1], dtype=np.float64)
     for _ in range(layers):
         x = np.minimum.accumulate(x - steps, axis=1) + steps + 1
     return x
@@ -122,7 +122,8 @@ def bidirectional(x: Distances, layers: int) -> Distances:
 
 def attended(x: Distances) -> Distances:
     """(N, S) -> (N, 1): every position at once"""
-    return x.min(axis=1, keepdims=True) + 1
+    nearest: Distances = x.min(axis=1, keepdims=True)
+    return nearest + 1
 
 
 def unfolded(config: TranslatorConfig | RecurrentTranslatorConfig, source: Distances) -> Distances:

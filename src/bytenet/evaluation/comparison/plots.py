@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bytenet.evaluation.comparison.cost import ROWS, cost_of
+from bytenet.evaluation.comparison.tasks import TASKS
 
 Results = dict[str, Any]
 
@@ -68,7 +69,7 @@ def draw_accuracy(file: Path, results: Results) -> None:
     for (measure, words), row_of_panels in zip(
         (("exact", "strings written exactly"), ("digits", "digits in their place")), panels, strict=True
     ):
-        for task, axes in zip(("copy", "reverse"), row_of_panels, strict=True):
+        for task, axes in zip(TASKS, row_of_panels, strict=True):
             for row, look in styles(results):
                 found = row.get("tasks", {}).get(task)
                 if found:

@@ -1,12 +1,13 @@
 """The measured table as Markdown and JSON; what was not measured is a dash."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bytenet.evaluation.comparison.cost import DIRECTIONS
 from bytenet.evaluation.comparison.forms import CONSTANT
+from bytenet.evaluation.comparison.tasks import BEAM, TASKS
 
 Results = dict[str, Any]
 DASH = "–"
@@ -27,12 +28,12 @@ def markdown(results: Results) -> str:
     parts = [
         "# Table 1, measured",
         conditions(results),
-        "## Properties\nThe paper's cell, then ours; S and T are the lengths of source and target. Paths are those of the "
-        f"farthest pair of an input and an output, in layer steps. {DIFFERENT}: they differ.",
+        "## Properties\nThe paper's cell, then ours; S and T are the lengths of source and target. Paths are those of "
+        f"the farthest pair of an input and an output, in layer steps. {DIFFERENT}: they differ.",
         properties_table(results["rows"]),
         "## Exponents\nOf the cost of reading a source and a target, where one of them or both grow.",
         exponents_table(results["rows"]),
-        *(part for task in ("copy", "reverse") for part in accuracy_part(results, task)),
+        *(part for task in TASKS for part in accuracy_part(results, task)),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -49,6 +50,7 @@ def conditions(results: Results) -> str:
 
 def properties_table(rows: Sequence[Results]) -> str:
     titles = ["model", "Net_S, Net_T", "Time", "RP", "Path_S", "Path_T", "gradients"]
+    words = {True: "where paths are", False: f"{DIFFERENT} paths"}
     return table(
         titles,
         [
@@ -56,7 +58,7 @@ def properties_table(rows: Sequence[Results]) -> str:
                 name_of(row),
                 row["networks"],
                 *(cell_of(row, column) for column in ("time", "resolution", "path_source", "path_target")),
-                known(row, lambda row: "where paths are" if row["gradients"]["agree"] else f"{DIFFERENT} paths"),
+                words.get(found(row, "gradients", "agree"), DASH),
             ]
             for row in rows
         ],
@@ -87,11 +89,11 @@ def exponents_table(rows: Sequence[Results]) -> str:
         [
             [
                 name_of(row),
-                known(row, lambda row: f"{row['parameters']:,}"),
-                known(row, numbers_per_token),
-                known(row, operations),
-                *(known(row, lambda row, name=name: f"{row['exponents'][name]:.2f}") for name in DIRECTIONS),  # type: ignore[misc]
-                *(known(row, lambda row, name=name: f"{row['clock'][name]['exponent']:.2f}") for name in DIRECTIONS),  # type: ignore[misc]
+                shown(found(row, "parameters"), "{:,}"),
+                numbers_per_token(row),
+                operations(row),
+                *(shown(found(row, "exponents", name), "{:.2f}") for name in DIRECTIONS),
+                *(shown(found(row, "clock", name, "exponent"), "{:.2f}") for name in DIRECTIONS),
             ]
             for row in rows
         ],
@@ -99,13 +101,16 @@ def exponents_table(rows: Sequence[Results]) -> str:
 
 
 def numbers_per_token(row: Results) -> str:
+    if "numbers" not in row:
+        return DASH
     (shorter, few), *_, (longer, many) = row["numbers"].items()
     return f"{(many - few) / (int(longer) - int(shorter)):.0f}"
 
 
 def operations(row: Results) -> str:
     """The counted polynomial, without its constant."""
-    return " + ".join(f"{value:,.0f} {name}" for name, value in row["operations"].items() if name != "1")
+    terms = row.get("operations", {})
+    return " + ".join(f"{value:,.0f} {name}" for name, value in terms.items() if name != "1") or DASH
 
 
 def accuracy_part(results: Results, task: str) -> list[str]:
@@ -113,27 +118,30 @@ def accuracy_part(results: Results, task: str) -> list[str]:
     lengths = [str(length) for length in lesson["lengths"]]
     longest = lesson["max_length"]
     words = (
-        f"## Accuracy: {task}\nOf {lesson['strings']} strings of each length that were not learnt from, how many greedy "
-        f"decoding writes exactly; lengths above {longest} were never trained on."
+        f"## Accuracy: {task}\nOf {lesson['strings']} strings of each length that were not learnt from, how many are "
+        f"written exactly by greedy decoding; lengths above {longest} were never trained on."
     )
     rows = [
         [
             name_of(row),
-            *(known(row, lambda row, n=n: f"{row['tasks'][task]['by_length'][n]['exact']:.0%}") for n in lengths),  # type: ignore[misc]
-            known(row, lambda row: f"{row['tasks'][task]['exact_with_beam']:.0%}"),
-            known(row, lambda row: f"{row['tasks'][task]['seconds']:.0f} s"),
+            *(shown(found(row, "tasks", task, "by_length", length, "exact"), "{:.0%}") for length in lengths),
+            shown(found(row, "tasks", task, "exact_with_beam"), "{:.0%}"),
+            shown(found(row, "tasks", task, "seconds"), "{:.0f} s"),
         ]
         for row in results["rows"]
     ]
-    return [words, table(["model", *lengths, f"{longest}, beam 12", "training"], rows)]
+    return [words, table(["model", *lengths, f"{longest}, beam {BEAM}", "training"], rows)]
 
 
-def known(row: Results, show: Callable[[Results], str]) -> str:
-    """A dash for what an interrupted run has not measured, or a clock not often enough."""
-    try:
-        return show(row)
-    except (KeyError, TypeError):
-        return DASH
+def found(row: Any, *keys: str) -> Any:
+    """None for what an interrupted run has not measured."""
+    for key in keys:
+        row = row.get(key, {})
+    return None if row == {} else row
+
+
+def shown(value: Any, pattern: str) -> str:
+    return DASH if value is None else pattern.format(value)
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
