@@ -205,7 +205,7 @@ def measure_learning(results: Results, plan: Plan, out: Path, talk: Talk) -> Non
         for task in tasks.TASKS:
             for row, found in zip(ROWS, results["rows"], strict=True):
                 run = out / "models" / task / row.name.lower().replace(",", "").replace(" ", "-")
-                lessons[pool.submit(tasks.learn, row, task, plan.lesson, run)] = found, task, run
+                lessons[pool.submit(tasks.learn_or_leave, row, task, plan.lesson, run)] = found, task, run
         try:
             watch_lessons(lessons, plan.lesson.steps, talk)
         except BaseException:

@@ -1,6 +1,7 @@
 """Equal training: each model learns to copy or to reverse digits, and is asked for strings longer than it ever saw."""
 
 import contextlib
+import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,13 +69,21 @@ def alone() -> None:
     torch.set_num_threads(1)
 
 
+def learn_or_leave(row: Row, task: Task, lesson: Lesson, run: Path) -> dict[str, Any]:
+    """`learn`; a signal ends the process and not the lesson alone, after which it would be given the next one."""
+    try:
+        return learn(row, task, lesson, run)
+    except KeyboardInterrupt:
+        os._exit(130)
+
+
 def learn(row: Row, task: Task, lesson: Lesson, run: Path) -> dict[str, Any]:
     """Train into a run's folder and test: accuracies by length."""
     run.parent.mkdir(parents=True, exist_ok=True)
     with (run.parent / f"{run.name}.log").open("w", encoding="utf-8") as log, contextlib.redirect_stderr(log):
         outcome = train(lesson.recipe(row, task), run, device="cpu")
     if outcome.stopped_by:
-        raise SystemExit(128 + outcome.stopped_by)
+        raise KeyboardInterrupt
     model, vocabularies = load_model(run)
     assert not isinstance(model, LanguageModel)
     learnt = {pair.source for pair in read_tsv(run / "cache" / "train.tsv")}
