@@ -9,7 +9,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ import torch
 from bytenet import __version__
 from bytenet.describe import count_parameters
 from bytenet.device import usable_processors
-from bytenet.evaluation.comparison import cost, tasks
+from bytenet.evaluation.comparison import Results, cost, tasks
 from bytenet.evaluation.comparison.forms import CONSTANT, fit_form
 from bytenet.evaluation.comparison.paths import Distances, gradient_support, shortest_paths
 from bytenet.evaluation.comparison.report import write_report
@@ -26,8 +25,6 @@ from bytenet.model import AnyTranslator, AnyTranslatorConfig, LanguageModel, bui
 from bytenet.model.translator import UnfoldingConfig
 from bytenet.talk import Talk
 from bytenet.training.metrics import METRICS, read_metrics
-
-Results = dict[str, Any]
 
 COUNTED_UNFOLDING = UnfoldingConfig(a=1.0, b=2.0, multiple=1)
 """As in training, but for the multiple, which would make steps of a polynomial."""
@@ -47,9 +44,9 @@ class Plan:
     """How much is measured."""
 
     lesson: tasks.Lesson
-    clock_seconds: float = 1.0
+    clock_seconds: float = 0.6
     """The longest texts for the clock take about as long."""
-    clock_repeats: int = 3
+    clock_repeats: int = 4
     quick: bool = False
 
 
@@ -200,6 +197,7 @@ def measure_learning(results: Results, plan: Plan, out: Path, talk: Talk) -> Non
     """Every model and task, as many at once as there are processors, one thread each."""
     processes = min(usable_processors(), MOST_PROCESSES)
     spawn = multiprocessing.get_context("spawn")
+    others = multiprocessing.active_children()
     with ProcessPoolExecutor(processes, mp_context=spawn, initializer=tasks.alone) as pool:
         lessons: dict[Future[Results], tuple[Results, tasks.Task, Path]] = {}
         for task in tasks.TASKS:
@@ -210,7 +208,7 @@ def measure_learning(results: Results, plan: Plan, out: Path, talk: Talk) -> Non
             watch_lessons(lessons, plan.lesson.steps, talk)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for child in multiprocessing.active_children():
+            for child in set(multiprocessing.active_children()).difference(others):
                 child.terminate()
             raise
 

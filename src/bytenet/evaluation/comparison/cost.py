@@ -4,7 +4,6 @@ Counted are the matrix products, a multiplication and an addition each. Their nu
 degree 2 at most: a few short texts give it exactly, and with it the cost of texts of any length.
 """
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ SHORTEST, LONGEST = 16, 2048
 """Lengths for the clock: longer texts leave the processor's caches, which is no property of a model."""
 ROWS = 16
 """So many texts at once: with one, the clock shows what it takes to call an operation."""
-FITTED = 3
+FITTED = 4
 """So many of the longest texts give an exponent."""
 
 DIRECTIONS = ("source", "target", "both")
@@ -121,14 +120,14 @@ def clock(model: AnyTranslator, direction: str, *, longest_seconds: float, repea
 
 
 def time_of(work: Callable[[], None], repeats: int) -> float:
-    """The median of seconds of the processor, which other work on the machine changes little, after a first trial."""
+    """Seconds of the processor, the least of some trials after a first one: other work on the machine only adds."""
     work()
     seconds = []
     for _ in range(repeats):
         begun = time.process_time()
         work()
         seconds.append(time.process_time() - begun)
-    return statistics.median(seconds)
+    return min(seconds)
 
 
 def numbers_by_length(model: AnyTranslator, lengths: Sequence[int]) -> list[int]:

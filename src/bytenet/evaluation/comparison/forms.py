@@ -31,7 +31,7 @@ class Form:
         parts = [name if abs(factor - 1) <= SMALL else f"{factor:.3g} {name}" for name, factor in self._growing()]
         if abs(self.constant) >= 0.5 or not parts:
             parts.append(f"{self.constant:.0f}")
-        return " + ".join(parts)
+        return " + ".join(parts).replace("+ -", "- ")
 
     def _growing(self) -> list[tuple[str, float]]:
         factors = (("S", self.source), ("T", self.target), ("max(S, T)", self.longer))

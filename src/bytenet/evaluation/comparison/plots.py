@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from bytenet.evaluation.comparison import Results
 from bytenet.evaluation.comparison.cost import ROWS, cost_of
 from bytenet.evaluation.comparison.tasks import TASKS
-
-Results = dict[str, Any]
 
 COLOURS = {
     "RCTM 1": "#c7a76c",

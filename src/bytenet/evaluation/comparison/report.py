@@ -5,18 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bytenet.evaluation.comparison import Results
 from bytenet.evaluation.comparison.cost import DIRECTIONS
 from bytenet.evaluation.comparison.forms import CONSTANT
+from bytenet.evaluation.comparison.plots import draw_accuracy, draw_time
 from bytenet.evaluation.comparison.tasks import BEAM, TASKS
 
-Results = dict[str, Any]
 DASH = "–"
 DIFFERENT = "≠"
 
 
 def write_report(results: Results, out: Path) -> None:
-    from bytenet.evaluation.comparison.plots import draw_accuracy, draw_time
-
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     (out / "table.md").write_text(markdown(results), encoding="utf-8")
     draw_time(out / "time.png", results)
