@@ -52,7 +52,7 @@ class Plan:
 
 FULL = Plan(lesson=tasks.Lesson())
 QUICK = Plan(
-    lesson=tasks.Lesson(max_length=4, pairs=5000, steps=250, lengths=(4, 5, 6, 8), strings=50),
+    lesson=tasks.Lesson(max_length=4, pairs=5000, steps=250, lengths=(2, 3, 4, 5, 6, 8), strings=50),
     clock_seconds=0.1,
     clock_repeats=1,
     quick=True,

@@ -117,7 +117,7 @@ def accuracy_part(results: Results, task: str) -> list[str]:
     lengths = [str(length) for length in lesson["lengths"]]
     longest = lesson["max_length"]
     words = (
-        f"## Accuracy: {task}\nOf {lesson['strings']} strings of each length that were not learnt from, how many are "
+        f"## Accuracy: {task}\nOf up to {lesson['strings']} strings of each length, not learnt from, how many are "
         f"written exactly by greedy decoding; lengths above {longest} were never trained on."
     )
     rows = [

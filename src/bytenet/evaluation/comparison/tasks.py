@@ -38,10 +38,10 @@ class Lesson:
     """Strings to learn from have 1 to so many digits."""
     pairs: int = 50_000
     steps: int = 1500
-    lengths: tuple[int, ...] = (5, 6, 7, 8, 10, 12, 16, 20)
+    lengths: tuple[int, ...] = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20)
     """Of the strings to test with, none of which was learnt from."""
     strings: int = 200
-    """Of each length."""
+    """Of each length, if there are so many."""
 
     def recipe(self, row: Row, task: Task) -> Recipe:
         """That of recipes/compare-copy.toml and compare-reverse.toml."""
