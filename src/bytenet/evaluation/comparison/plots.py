@@ -64,7 +64,7 @@ def draw_accuracy(file: Path, results: Results) -> None:
 
     figure = Figure(figsize=(11, 8), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
-    longest = results["plan"]["lesson"]["max_length"]
+    longest, lengths = (results["plan"]["lesson"][key] for key in ("max_length", "lengths"))
     for (measure, words), row_of_panels in zip(
         (("exact", "strings written exactly"), ("digits", "digits in their place")), panels, strict=True
     ):
@@ -72,18 +72,13 @@ def draw_accuracy(file: Path, results: Results) -> None:
             for row, look in styles(results):
                 found = row.get("tasks", {}).get(task)
                 if found:
-                    lengths = [int(length) for length in found["by_length"]]
                     axes.plot(lengths, [value[measure] for value in found["by_length"].values()], **look)
             axes.axvspan(0, longest + 0.5, color="#000000", alpha=0.06, linewidth=0)
-            axes.set(title=f"{task}: {words}", ylim=(-0.03, 1.03), xlim=(min_length(results) - 0.5, None))
+            axes.set(title=f"{task}: {words}", ylim=(-0.03, 1.03), xlim=(lengths[0] - 0.5, None), xticks=lengths)
             axes.set_xlabel("digits (grey: lengths that were trained on)")
             axes.yaxis.set_major_formatter("{x:.0%}")
             finish(axes)
     save(figure, file, panels[0, 0])
-
-
-def min_length(results: Results) -> int:
-    return int(min(results["plan"]["lesson"]["lengths"]))
 
 
 def finish(axes: Any) -> None:
