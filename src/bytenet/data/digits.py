@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -30,4 +31,9 @@ def distinct_pairs(config: DigitsConfig, seed: int) -> Iterator[tuple[str, str]]
             continue
         misses = 0
         seen.add(source)
-        yield source, source if config.task == "copy" else source[::-1]
+        yield source, transformed(source, config.task)
+
+
+def transformed(source: str, task: Literal["copy", "reverse"]) -> str:
+    """What is to be written."""
+    return source if task == "copy" else source[::-1]
