@@ -14,7 +14,7 @@ from bytenet import cli
 Run = Callable[..., tuple[int, str, str]]
 
 # The same examples in every run: a red test is a change's own doing. To look for new ones: --hypothesis-seed=N.
-settings.register_profile("bytenet", deadline=None, max_examples=16, derandomize=True)
+settings.register_profile("bytenet", deadline=None, max_examples=12, derandomize=True)
 # For `make test-all`, which may take its time.
 settings.register_profile("thorough", settings.get_profile("bytenet"), max_examples=50)
 # For tests/faults.py: that an example fails is enough, the smallest one is not looked for.
