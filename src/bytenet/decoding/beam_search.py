@@ -106,12 +106,10 @@ class Beam:
             name: torch.cat([getattr(self, name), getattr(other, name)]) for name in self._names_of_sentences()
         }
         per_sentence["began"] = torch.cat([self.began, other.began + self.step]) - passed
-        own, new = self.tokens.shape[0], other.tokens.shape[0]
         traces = {}
         for name in ("trace_tokens", "trace_parents"):
             kept = getattr(self, name)[passed : passed + steps]
-            traces[name] = F.pad(kept, (0, 0, 0, new, 0, steps + 1 - len(kept)))
-        assert traces["trace_tokens"].shape[:2] == (steps + 1, own + new)
+            traces[name] = F.pad(kept, (0, 0, 0, len(other.tokens), 0, steps + 1 - len(kept)))
         return replace(self, state=self.state.join(other.state), step=self.step - passed, **per_sentence, **traces)
 
     def _names_of_sentences(self) -> list[str]:
