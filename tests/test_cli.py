@@ -60,6 +60,32 @@ def test_a_packed_model_is_half_as_large_and_reads_alike(run, model, tmp_path):
     assert after == pytest.approx(before, rel=0.01)
 
 
+def test_a_model_is_packed_in_int8_and_in_files_of_bounded_size(run, tmp_path):
+    config = LanguageModelConfig(inner_channels=256, decoder=StackConfig(num_blocks=3))
+    save_model(LanguageModel(config), [Bytes()], tmp_path / "model")
+    packed = tmp_path / "packed"
+    status, out, err = run(
+        "pack", tmp_path / "model", packed, "--precision", "int8", "--shard-megabytes", "1", "--json"
+    )
+    assert (status, err) == (0, "")
+    sizes = {file.name: file.stat().st_size for file in packed.iterdir()}
+    result = json.loads(out)
+    assert result == {"folder": str(packed), "precision": "int8", "files": len(sizes), "bytes": sum(sizes.values())}
+    assert len(list(packed.glob("*.safetensors"))) > 1
+    assert max(sizes.values()) <= 1_000_000
+    stored = json.loads(run("describe", packed, "--json")[1])["stored_bytes"]
+    assert list(stored) == ["int8", "float32"]
+    assert sum(stored.values()) < 0.27 * (tmp_path / "model" / "model.safetensors").stat().st_size
+    assert f"{stored['int8']:,} bytes in int8" in run("describe", packed)[1]
+
+
+@pytest.mark.parametrize("wrong", [["--precision", "int4"], ["--shard-megabytes", "0"], ["--shard-megabytes", "few"]])
+def test_a_wrong_option_of_packing_is_one_line(run, model, tmp_path, wrong):
+    status, out, err = run("pack", model, tmp_path / "packed", *wrong)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert not (tmp_path / "packed").exists()
+
+
 def test_a_packed_model_is_used_as_before(run, model, tmp_path):
     loaded, vocabularies = load_model(model)
     save_model(loaded, vocabularies, tmp_path / "model", decoding=DecodingConfig(split=77))

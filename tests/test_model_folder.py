@@ -9,7 +9,7 @@ import torch
 
 from bytenet import Bytes, Characters, LanguageModel, LanguageModelConfig, Translator, TranslatorConfig
 from bytenet.model.blocks import StackConfig
-from bytenet.model_folder import load_model, load_model_config, save_model, save_tensors
+from bytenet.model_folder import load_model, load_model_config, save_model
 from bytenet.vocabulary import VocabularyConfig
 
 STACK = StackConfig(num_blocks=2)
@@ -51,12 +51,6 @@ def test_a_translator_in_bf16_comes_back_to_the_bit(tmp_path):
     assert loaded.config == config
     assert vocabularies == (Characters("abc"), Bytes())
     assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
-
-
-def test_what_the_system_says_against_a_file_comes_as_its_error(tmp_path):
-    """safetensors has an error of its own for it, which a check for a full disk would miss."""
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        save_tensors({"x": torch.zeros(10)}, tmp_path / "nowhere" / "model.safetensors")
 
 
 def test_shards_have_the_usual_index(folder):

@@ -2,7 +2,7 @@
 
     config.json          the network, and the checksum of every other file
     vocabulary.json      one vocabulary a side
-    model.safetensors    the weights; large ones in shards, with the usual model.safetensors.index.json
+    model.safetensors    the weights; large ones in shards, with the usual model.safetensors.index.json (weights.py)
 
 A run's folder holds such folders, `best` and `last`, and stands for the best. Nothing is unpickled. A file that was cut
 short or changed is refused before it is used.
@@ -11,15 +11,12 @@ short or changed is refused before it is used.
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bytenet import __version__
@@ -27,12 +24,20 @@ from bytenet.config import Reader, to_table
 from bytenet.decoding.config import DecodingConfig
 from bytenet.model import Model, ModelConfig, build
 from bytenet.vocabulary import Vocabulary, vocabulary_from_json
+from bytenet.weights import (
+    SHARD_BYTES,
+    Precision,
+    bytes_by_type,
+    check_weights,
+    expanded,
+    in_precision,
+    load_tensors,
+    save_weights,
+)
 
 FORMAT = 1
-CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"
-INDEX = f"{WEIGHTS}.index.json"
+CONFIG, VOCABULARY = "config.json", "vocabulary.json"
 BEST, LAST = "best", "last"
-SHARD_BYTES = 2 * 1024**3
 
 
 def save_model(
@@ -42,6 +47,7 @@ def save_model(
     *,
     decoding: DecodingConfig = DecodingConfig(),
     weights: Mapping[str, Tensor] | None = None,
+    precision: Precision | None = None,
     shard_bytes: int = SHARD_BYTES,
     also: Callable[[Path], None] = lambda folder: None,
     keep: Path | None = None,
@@ -49,9 +55,13 @@ def save_model(
     """Write a model's folder, whole or not at all; another model there is replaced, anything else is left alone.
 
     `vocabularies` is one for a language model, source and target for a translator. `weights` stand in for the model's
-    own, `also` writes further files into the folder, and a model that is replaced moves to `keep`.
+    own, `also` writes further files into the folder, and a model that is replaced moves to `keep`. Weights are stored
+    as they are unless a `precision` is given; no file of them is larger than `shard_bytes`, but for a single tensor.
     """
     _check_sizes(model.config, vocabularies)
+    tensors = model.state_dict() if weights is None else weights
+    if precision is not None:
+        tensors = in_precision(tensors, precision)
     folder = folder.absolute()
     if folder.exists() and not is_model_folder(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(f"{folder}: exists and is not a model's folder; it is left as it is")
@@ -59,7 +69,7 @@ def save_model(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        _save_weights(model.state_dict() if weights is None else weights, partial, shard_bytes)
+        save_weights(tensors, partial, shard_bytes)
         _write_json(partial / VOCABULARY, [vocabulary.to_json() for vocabulary in vocabularies])
         also(partial)
         content = {"format": FORMAT, "bytenet": __version__, "model": to_table(model.config)}
@@ -90,7 +100,7 @@ def load_model(folder: Path, *, device: torch.device | str = "cpu") -> tuple[Mod
     with torch.device("meta"):
         model = build(config)
     weights = load_weights(folder, device)
-    _check_weights(model.state_dict(), weights, folder)
+    check_weights(model.state_dict(), weights, folder)
     model.load_state_dict(weights, assign=True)
     return model.eval(), vocabularies
 
@@ -160,70 +170,20 @@ def _check_sizes(config: ModelConfig, vocabularies: Sequence[Vocabulary]) -> Non
         raise ValueError(f"vocabularies of {found} symbols for a model of {expected}")
 
 
-def _save_weights(weights: Mapping[str, Tensor], folder: Path, shard_bytes: int) -> None:
-    shards = list(_shards(weights, shard_bytes))
-    if len(shards) == 1:
-        save_tensors(shards[0], folder / WEIGHTS)
-        return
-    weight_map: dict[str, str] = {}
-    for number, shard in enumerate(shards, start=1):
-        name = f"model-{number:05}-of-{len(shards):05}.safetensors"
-        save_tensors(shard, folder / name)
-        weight_map |= dict.fromkeys(shard, name)
-    total = sum(tensor.nbytes for tensor in weights.values())
-    _write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
-
-
-def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
-    """Write a safetensors file; what the system says against it comes as the OSError that it is."""
-    try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, file)
-    except SafetensorError as error:
-        if number := re.search(r"os error (\d+)", str(error)):
-            code = int(number[1])
-            raise OSError(code, os.strerror(code), str(file)) from None
-        raise
-    file.chmod(0o666 & ~_umask())  # safetensors lets only the owner read
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _shards(weights: Mapping[str, Tensor], shard_bytes: int) -> Iterator[dict[str, Tensor]]:
-    """Parts of at most so many bytes each, or of one tensor that alone has more."""
-    shard: dict[str, Tensor] = {}
-    for name, tensor in weights.items():
-        if shard and sum(t.nbytes for t in shard.values()) + tensor.nbytes > shard_bytes:
-            yield shard
-            shard = {}
-        shard[name] = tensor
-    yield shard
-
-
 def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-    """The tensors of a model's folder, from one file or all shards."""
-    weights: dict[str, Tensor] = {}
-    for name in _read_config(folder)["files"]:
-        if name.startswith("model") and name.endswith(".safetensors"):
-            try:
-                weights |= load_file(folder / name, device=str(device))
-            except SafetensorError as error:
-                raise ValueError(f"{folder / name}: not a safetensors file: {error}") from None
-    return weights
+    """The weights of a model's folder, whatever they are stored in."""
+    return expanded(_stored(folder, device), folder)
 
 
-def _check_weights(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], folder: Path) -> None:
-    for name in expected.keys() | found.keys():
-        if name not in found:
-            raise ValueError(f"{folder}: the weights lack {name}")
-        if name not in expected:
-            raise ValueError(f"{folder}: the weights hold {name}, which the model does not have")
-        if expected[name].shape != found[name].shape:
-            shapes = f"{tuple(found[name].shape)}, the model's is {tuple(expected[name].shape)}"
-            raise ValueError(f"{folder}: the shape of {name} is {shapes}")
+def stored_bytes(folder: Path) -> dict[str, int]:
+    """How many bytes the weights of a model's folder, or of a run's, take in each precision."""
+    return bytes_by_type(_stored(find_model(folder), "cpu"))
+
+
+def _stored(folder: Path, device: torch.device | str) -> dict[str, Tensor]:
+    files = _read_config(folder)["files"]
+    names = (name for name in files if name.startswith("model") and name.endswith(".safetensors"))
+    return load_tensors((_existing(folder / name) for name in names), device)
 
 
 def _existing(file: Path) -> Path:

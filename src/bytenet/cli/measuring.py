@@ -35,15 +35,14 @@ def describe(
     """Say what a network is: parameters, receptive field, blocks, state, cost a character."""
     from bytenet.config import load_recipe
     from bytenet.describe import describe
-    from bytenet.model_folder import load_model_config
+    from bytenet.model_folder import load_model_config, stored_bytes
 
     if model.is_dir():
         if overrides:
             raise ValueError(f"{model}: --set changes a recipe, and this is a model's folder")
-        config = load_model_config(model)
+        description = describe(load_model_config(model)) | {"stored_bytes": stored_bytes(model)}
     else:
-        config = load_recipe(model, overrides or ()).model
-    description = describe(config)
+        description = describe(load_recipe(model, overrides or ()).model)
     if as_json:
         print(json.dumps(description))
     else:
@@ -133,6 +132,8 @@ def _print_description(name: str, description: dict[str, Any]) -> None:
     table.add_row("parameters", f"{description['parameters']:,}")
     for part, count in description["parameters_by_part"].items():
         table.add_row(f"  {part}", f"{count:,}")
+    if "stored_bytes" in description:
+        table.add_row("stored", ", ".join(f"{size:,} bytes in {t}" for t, size in description["stored_bytes"].items()))
     for side in ("encoder", "decoder"):
         if side in description:
             table.add_row(side, _stack_line(description[side], description["inner_channels"]))

@@ -1,11 +1,12 @@
 """`train`, `pack` and `data`."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from bytenet.cli.options import Device, Overrides, say
+from bytenet.cli.options import Device, Json, Overrides, say
 
 data_app = typer.Typer(help="Public corpora, and pairs kept apart for testing.", no_args_is_help=False)
 
@@ -37,19 +38,25 @@ def pack(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run's folder or a model's.")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put the model by itself.")],
     precision: Annotated[
-        Literal["float32", "bfloat16"], typer.Option(help="Of the stored weights; bfloat16 takes half the space.")
+        Literal["float32", "bfloat16", "int8"],
+        typer.Option(help="Of the stored weights; bfloat16 takes half the space, int8 a quarter."),
     ] = "bfloat16",
+    shard_megabytes: Annotated[
+        int, typer.Option(min=1, help="No file of weights larger than this, unless a single tensor is.")
+    ] = 2000,
+    as_json: Json = False,
 ) -> None:
     """Write a model by itself, without what training needs: to ship, or to hand on."""
-    import torch
-
     from bytenet.model_folder import load_decoding_config, load_model, save_model
 
     loaded, vocabularies = load_model(model)
-    dtype = getattr(torch, precision)
-    weights = {name: tensor.to(dtype) for name, tensor in loaded.state_dict().items()}
-    save_model(loaded, vocabularies, folder, decoding=load_decoding_config(model), weights=weights)
-    print(f"{folder}: {sum(file.stat().st_size for file in folder.iterdir()):,} bytes")
+    save_model(
+        loaded, vocabularies, folder,
+        decoding=load_decoding_config(model), precision=precision, shard_bytes=shard_megabytes * 10**6,
+    )  # fmt: skip
+    sizes = [file.stat().st_size for file in folder.iterdir()]
+    result = {"folder": str(folder), "precision": precision, "files": len(sizes), "bytes": sum(sizes)}
+    print(json.dumps(result) if as_json else f"{folder}: {sum(sizes):,} bytes")
 
 
 @data_app.command("list")

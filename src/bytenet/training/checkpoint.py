@@ -20,9 +20,10 @@ from torch.optim import Optimizer
 
 from bytenet.decoding.config import DecodingConfig
 from bytenet.model import Model
-from bytenet.model_folder import BEST, LAST, check_folder, is_model_folder, load_weights, save_model, save_tensors
+from bytenet.model_folder import BEST, LAST, check_folder, is_model_folder, load_weights, save_model
 from bytenet.training.distributed import like, whole
 from bytenet.vocabulary import Vocabulary
+from bytenet.weights import save_tensors
 
 PREVIOUS = "previous"
 TENSORS, PROGRESS = "training.safetensors", "training.json"
