@@ -91,6 +91,9 @@ def test_a_row_by_itself_is_stored_alike(matrix, data):
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_a_model_comes_back_in_float32_and_is_stored_again_without_loss(kind, tmp_path):
     model = make(CONFIGS[kind])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter[0] = 0
     vocabularies = [LETTERS] * len(model.config.vocabulary_configs)
     save_model(model, vocabularies, tmp_path / "once", precision="int8")
     loaded, _ = load_model(tmp_path / "once")
@@ -145,6 +148,7 @@ def test_no_file_is_larger_than_asked_for_but_for_a_single_tensor(precision, sha
     save_model(model, [Bytes()], tmp_path / "model", precision=precision, shard_bytes=shard_bytes)
     index = json.loads((tmp_path / "model" / "model.safetensors.index.json").read_text())
     shards = list(index["weight_map"].values())
+    assert {file.name for file in (tmp_path / "model").glob("*.safetensors")} == set(shards)
     for name in set(shards):
         assert (tmp_path / "model" / name).stat().st_size <= shard_bytes or shards.count(name) == 1
     assert index["weight_map"].keys() == in_precision(model.state_dict(), precision).keys()
