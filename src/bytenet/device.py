@@ -1,6 +1,7 @@
 """Where tensors live, and how many processors work on them."""
 
 import os
+import time
 from pathlib import Path
 
 import torch
@@ -23,9 +24,12 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
 
 
 def choose_threads(model: nn.Module) -> int:
-    """How many threads are worth having for a model on a CPU: one for a small one, else all that may be used."""
+    """How many threads are worth having for a model on a CPU: one for a small one, else all that may be used and that
+    nobody else keeps busy. Threads wait for each other many times a step: one that has to share its processor can make
+    all of them a hundred times as slow.
+    """
     small = sum(parameter.numel() for parameter in model.parameters()) < SMALL
-    return 1 if small else usable_processors()
+    return 1 if small else max(1, min(usable_processors(), idle_processors()))
 
 
 def usable_processors() -> int:
@@ -36,3 +40,20 @@ def usable_processors() -> int:
         return count if quota == "max" else max(1, min(count, int(quota) // int(period)))
     except (OSError, ValueError):
         return count
+
+
+def idle_processors() -> int:
+    """Those of the machine that no other process keeps busy, at the best of a few moments; all where Linux is not."""
+    count = os.cpu_count() or 1
+    try:
+        running = min(map(_running, range(5)))
+    except (OSError, ValueError, IndexError):
+        return count
+    return count - (running - 1)  # this process is running too
+
+
+def _running(moment: int) -> int:
+    """How many threads run, or would if there were a processor for them."""
+    if moment:
+        time.sleep(0.01)
+    return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].split("/")[0])
