@@ -34,6 +34,11 @@ class TrainingConfig:
     """The largest norm of a gradient; larger ones are scaled down to it. 0 for no limit."""
     label_smoothing: float = 0.0
     """The share of each target's probability that is spread over the vocabulary."""
+    noise: float = 0.0
+    """The share of the symbols before a target that are others in training, so that a model learns to go on after a
+    mistake and less by heart."""
+    source_noise: float = 0.0
+    """The same for the symbols of sources."""
     average: float = 0.0
     """The decay of a running average of the weights, which is then the model; 0 for none."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -61,7 +66,7 @@ class TrainingConfig:
         for name in ("learning_rate", "matrix_learning_rate"):
             if not 0 < getattr(self, name) < 100:
                 raise ValueError(f"{name} must be more than 0, not {getattr(self, name)}")
-        for name in ("warmup", "label_smoothing", "average"):
+        for name in ("warmup", "label_smoothing", "noise", "source_noise", "average"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and less than 1, not {getattr(self, name)}")
         if self.shard and (self.optimizer == "muon" or self.average):

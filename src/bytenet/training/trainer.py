@@ -76,7 +76,7 @@ class Trainer:
         torch.manual_seed(self.config.seed)
         self.model = build(fit_vocabularies(recipe.model, corpus.vocabularies)).to(ranks.device)
         self.dtype = getattr(torch, self.config.precision)
-        objective = Objective(self.model, label_smoothing=self.config.label_smoothing, dtype=self.dtype)
+        objective = Objective(self.model, self.config, dtype=self.dtype)
         self.objective = parallel(objective, ranks, shard=self.config.shard)
         self.optimizers = build_optimizers(self.model, self.config)
         self.average = {n: t.clone() for n, t in self.model.state_dict().items()} if self.config.average else None
