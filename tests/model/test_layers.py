@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bytenet.model.blocks import MultiplicativeUnit
+from bytenet.model.blocks import MultiplicativeUnit, Stack, StackConfig
 from bytenet.model.convolution import CausalConvolution, CentredConvolution
 from bytenet.model.normalization import EPSILON, LayerNorm
 
@@ -99,3 +99,16 @@ def test_multiplicative_unit_is_its_formula(length, channels, kernel_width, dila
     g1, g2, g3, u = gate(0).sigmoid(), gate(1).sigmoid(), gate(2).sigmoid(), gate(3).tanh()
     y, _ = unit(h, history, dilation)
     torch.testing.assert_close(y, g1 * torch.tanh(g2 * h + g3 * u))
+
+
+def test_blocks_begin_with_as_large_a_part_as_is_asked_for():
+    torch.manual_seed(0)
+    x = torch.randn(4, 64, 64)
+    added = {}
+    for begins in ("shared", "full", "zero"):
+        stack = Stack(StackConfig(num_blocks=16, kernel_width=1, begins=begins), 32, CausalConvolution)
+        y, _ = stack(x, [None] * 16)
+        added[begins] = (y - x).square().mean().item()
+    assert added["zero"] == 0
+    assert 0.2 < added["shared"] < 1  # of the variance 1 of x
+    assert 8 < added["full"] / added["shared"] < 32

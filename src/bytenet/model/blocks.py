@@ -38,6 +38,9 @@ class StackConfig:
     """Multiplicative blocks only: a second multiplicative unit, of kernel width 1, after the first."""
     dropout: float = 0.0
     """Not in the paper: the share of a block's inner channels dropped in training, before they are expanded."""
+    begins: Literal["shared", "full", "zero"] = "shared"
+    """How large a part a block has in the sum at first, which the paper leaves open: all blocks together as large a one
+    as the embedding ("shared"), each of them ("full"), or none ("zero")."""
 
     def __post_init__(self) -> None:
         if self.num_blocks < 1:
@@ -106,8 +109,8 @@ class Block(nn.Module):
                 self.transform = MultiplicativeUnit(inner_channels, config.kernel_width, convolution)
         self.second_unit = MultiplicativeUnit(inner_channels, 1, convolution) if config.second_unit else None
         self.dropout = config.dropout
-        # not in the paper: the sum over all blocks starts with the variance of one
-        self.expand = Pointwise(inner_channels, 2 * inner_channels, gain=config.num_blocks**-0.5)
+        gain = {"shared": config.num_blocks**-0.5, "full": 1.0, "zero": 0.0}[config.begins]
+        self.expand = Pointwise(inner_channels, 2 * inner_channels, gain=gain)
 
     def forward(self, x: Tensor, context: Tensor | None, dilation: int) -> tuple[Tensor, Tensor | None]:
         """x (B, T, 2d), a history or a mask -> (B, T, 2d), the next history or the same mask"""
