@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bytenet import Bytes, LanguageModel, LanguageModelConfig, __version__, cli, save_model
+from bytenet.data.corpora import CORPORA
 from bytenet.decoding.config import DecodingConfig
 from bytenet.model.blocks import StackConfig
 from bytenet.model_folder import load_decoding_config, load_model
@@ -250,7 +251,9 @@ def test_an_interrupted_training_says_how_to_resume(run, monkeypatch, tmp_path):
 def test_data_names_the_corpora(run):
     status, out, _ = run("data", "list")
     assert status == 0
-    assert "enwik8" in out
+    for corpus in CORPORA.values():
+        assert f"\n{corpus.name} " in f"\n{out}"
+        assert all(f" {said}" in out for said in (corpus.description, corpus.licence, corpus.home, corpus.then))
     status, _, err = run("data", "get", "enwik9")
     assert status == 2
     assert "did you mean enwik8?" in err

@@ -1,7 +1,10 @@
 """A server on this machine in the place of the public ones, with their bad habits on demand."""
 
+import io
+import tarfile
 import threading
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -66,3 +69,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nothing: the tests' own output is enough."""
+
+
+def zip_of(files: Mapping[str, bytes | str]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def tar_of(files: Mapping[str, str]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content.encode())
+            archive.addfile(member, io.BytesIO(content.encode()))
+    return packed.getvalue()

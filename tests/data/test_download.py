@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bytenet.data import download
-from bytenet.data.download import DamagedError, fetch, open_in_zip, read_from_tar, split_stream
+from bytenet.data.download import DamagedError, fetch, open_in_tar, open_in_zip, read_from_tar, split_stream
 from tests.data.public_server import PublicServer
 
 CONTENT = bytes(range(256)) * 4096  # more than a chunk
@@ -177,6 +177,10 @@ def test_archives(tmp_path: Path) -> None:
     assert read_from_tar(tar_of(tmp_path, ["dev/a", "dev/b"]), {"b"}) == {"b": CONTENT}
     with open_in_zip(zip_of(tmp_path, ["a", "b"]), "b") as stream:
         assert stream.read() == CONTENT
+    with open_in_tar(tar_of(tmp_path, ["dev/a", "dev/b", "dev/c"]), "b") as stream:
+        assert stream.read() == CONTENT
+    with pytest.raises(DamagedError, match=r"no d in archive\.tgz"), open_in_tar(tmp_path / "archive.tgz", "d"):
+        pass
 
 
 def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
@@ -192,6 +196,8 @@ def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
 def test_an_archive_that_reaches_outside_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(DamagedError, match="reaches outside"):
         read_from_tar(tar_of(tmp_path, ["wanted", name]), {"wanted"})
+    with pytest.raises(DamagedError, match="reaches outside"), open_in_tar(tmp_path / "archive.tgz", "wanted"):
+        pass
     with (
         pytest.raises(DamagedError, match="reaches outside"),
         open_in_zip(zip_of(tmp_path, ["wanted", name]), "wanted"),
@@ -206,6 +212,8 @@ def test_damage_behind_the_last_member_is_seen(tmp_path: Path) -> None:
     archive.write_bytes(content)
     with pytest.raises(gzip.BadGzipFile):
         read_from_tar(archive, {"wanted"})
+    with pytest.raises(gzip.BadGzipFile), open_in_tar(archive, "wanted"):
+        pass
 
 
 def test_split(tmp_path: Path) -> None:

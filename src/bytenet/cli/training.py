@@ -66,6 +66,8 @@ def list_data() -> None:
 
     for corpus in CORPORA.values():
         print(f"{corpus.name:<14} {corpus.description}\n{'':<14} {corpus.licence}; {corpus.home}")
+        if corpus.then:
+            print(f"{'':<14} then: {corpus.then}")
 
 
 @data_app.command("get")

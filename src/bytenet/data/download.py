@@ -13,8 +13,8 @@ import tarfile
 import time
 import zipfile
 import zlib
-from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from http.client import BadStatusLine, HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -152,7 +152,7 @@ def damage_named() -> Iterator[None]:
     except (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DamagedError(f"a damaged archive ({error})") from None
     except UnicodeDecodeError as error:
-        raise DamagedError(f"not UTF-8 at byte {error.start}") from None
+        raise DamagedError(f"not UTF-8 (byte 0x{error.object[error.start]:02x})") from None
 
 
 @contextmanager
@@ -169,17 +169,31 @@ def open_in_zip(archive: Path, name: str) -> Iterator[IO[bytes]]:
 
 def read_from_tar(archive: Path, wanted: Container[str]) -> dict[str, bytes]:
     """The wanted files of a .tgz archive, by name without folder."""
-    found = {}
+    return {name: stream.read() for name, stream in _files_in_tar(archive) if name in wanted}
+
+
+@contextmanager
+def open_in_tar(archive: Path, name: str) -> Iterator[IO[bytes]]:
+    """One file of a .tgz archive, as a stream; what follows it is read too, to see that the archive is whole."""
+    with closing(_files_in_tar(archive)) as files:
+        stream = next((stream for found, stream in files if found == name), None)
+        if stream is None:
+            raise DamagedError(f"no {name} in {archive.name}")
+        yield stream
+        for _ in files:
+            pass
+
+
+def _files_in_tar(archive: Path) -> Generator[tuple[str, IO[bytes]], None, None]:
+    """Each file by its name without folder; its stream ends when the next is asked for."""
     with gzip.open(archive) as unzipped:
         with tarfile.open(fileobj=unzipped, mode="r|") as opened:
             for member in opened:
                 _check_inside(member.name)
-                name = PurePosixPath(member.name).name
-                if member.isfile() and name in wanted and (stream := opened.extractfile(member)):
-                    found[name] = stream.read()
+                if member.isfile() and (stream := opened.extractfile(member)):
+                    yield PurePosixPath(member.name).name, stream
         while unzipped.read(CHUNK):  # gzip's checksum is at the end, behind all that tar reads
             pass
-    return found
 
 
 def _check_inside(name: str) -> None:
