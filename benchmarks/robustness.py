@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("picture", type=Path)
     parser.add_argument("--limit", type=int, default=None, help="only so many pairs, from the first")
-    parser.add_argument("--beam", type=int, default=12)
+    parser.add_argument("--beam", type=int, help="by default the model's")
     arguments = parser.parse_args()
     model = bytenet.load(arguments.model)
     results: dict[float, dict[str, Any]] = {}

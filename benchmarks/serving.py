@@ -43,6 +43,7 @@ class Server:
 
     model: str
     most_requests: int
+    beam: int | None = None
     port: int = 0
     process: "subprocess.Popen[bytes] | None" = None
     log: Path = field(default_factory=lambda: Path("serving.log"))
@@ -92,10 +93,10 @@ class Outcome:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
-async def ask(client: httpx.AsyncClient, text: str, outcome: Outcome) -> None:
+async def ask(client: httpx.AsyncClient, text: str, outcome: Outcome, beam: int | None) -> None:
     begin = time.perf_counter()
     try:
-        answer = await client.post("/translate", json={"q": text})
+        answer = await client.post("/translate", json={"q": text, "beam": beam})
     except httpx.ConnectError:
         outcome.statuses["refused"] += 1
         return
@@ -117,7 +118,7 @@ async def load(server: Server, texts: list[str], clients: int, seconds: float | 
         for text in source:
             if seconds and time.perf_counter() - begin > seconds:
                 return
-            await ask(client, text, outcome)
+            await ask(client, text, outcome, server.beam)
 
     limits = httpx.Limits(max_connections=clients)
     async with httpx.AsyncClient(base_url=server.address, timeout=120, limits=limits) as client:
@@ -166,16 +167,16 @@ def short_beside_long(server: Server, texts: list[str], clients: int = 8) -> dic
         async with httpx.AsyncClient(base_url=server.address, timeout=300) as client:
             alone, beside, others = Outcome(), Outcome(), Outcome()
             for _ in range(20):
-                await ask(client, short, alone)
+                await ask(client, short, alone, server.beam)
 
             async def keep_sending() -> None:
                 while True:
-                    await ask(client, long, others)
+                    await ask(client, long, others, server.beam)
 
             senders = [asyncio.create_task(keep_sending()) for _ in range(clients)]
             await asyncio.sleep(2)
             for _ in range(20):
-                await ask(client, short, beside)
+                await ask(client, short, beside, server.beam)
                 await asyncio.sleep(0.2)
             for sender in senders:
                 sender.cancel()
@@ -254,7 +255,7 @@ def endings(server: Server, texts: list[str], clients: int) -> dict[str, Any]:
         async with httpx.AsyncClient(
             base_url=server.address, timeout=120, limits=httpx.Limits(max_keepalive_connections=0)
         ) as client:
-            tasks = [asyncio.create_task(ask(client, text, outcome)) for text in texts[:clients]]
+            tasks = [asyncio.create_task(ask(client, text, outcome, server.beam)) for text in texts[:clients]]
             await asyncio.sleep(1.0)
             server.process.terminate()
             await asyncio.gather(*tasks)
@@ -281,13 +282,14 @@ def main() -> None:
     parser.add_argument("--model", default="en-de")
     parser.add_argument("--pairs", type=Path)
     parser.add_argument("--texts", type=int, default=192, help="different ones")
+    parser.add_argument("--beam", type=int, help="by default the model's")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--hostile", type=int, default=10_000)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     texts = sources(arguments.pairs, arguments.texts)
-    server = Server(arguments.model, most_requests=2 * arguments.clients, log=Path(os.devnull))
+    server = Server(arguments.model, most_requests=2 * arguments.clients, beam=arguments.beam, log=Path(os.devnull))
     server.start()
     results: dict[str, Any] = {"sources_mean_length": statistics.fmean(map(len, texts))}
     try:

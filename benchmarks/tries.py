@@ -100,7 +100,7 @@ def run(
         file, beam = translated
         if trainer.average is not None:
             trainer.model.load_state_dict(trainer.average)
-        pipeline = Pipeline(trainer.model.eval(), corpus.vocabularies)
+        pipeline = Pipeline(trainer.model.eval(), corpus.vocabularies, decoding=recipe.decoding)
         result |= {name: value for name, value in pipeline.evaluate(file, beam=beam).items() if name != "signatures"}
     if ranks.device.type == "cuda":
         result["share_of_peak"] = statistics.median(line["share_of_peak"] for line in steps)

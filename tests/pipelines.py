@@ -3,6 +3,7 @@
 import torch
 
 from bytenet import Characters, LanguageModelConfig, Pipeline, TranslatorConfig
+from bytenet.decoding.config import DecodingConfig
 from bytenet.model import Model
 from bytenet.model.blocks import StackConfig
 from bytenet.model.translator import UnfoldingConfig
@@ -44,6 +45,8 @@ def decided(model: Model, end: float) -> Model:
     return model
 
 
-def pipeline_of(model: Model, vocabulary: Vocabulary = LETTERS) -> Pipeline:
+def pipeline_of(
+    model: Model, vocabulary: Vocabulary = LETTERS, *, decoding: DecodingConfig = DecodingConfig()
+) -> Pipeline:
     precision = next(model.parameters()).dtype  # on a GPU, not the faster one
-    return Pipeline(model, [vocabulary] * 2, precision=precision, name="mine")
+    return Pipeline(model, [vocabulary] * 2, decoding=decoding, precision=precision, name="mine")

@@ -154,6 +154,14 @@ def test_version_and_help(run):
         assert "describe" in out
 
 
+@pytest.mark.parametrize("verb", ["translate", "evaluate"])
+def test_help_says_what_the_model_decides(run, monkeypatch, verb):
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = run(verb, "--help")[1].splitlines()
+    said = [line.split()[1] for line in lines if "[default: (as the model's recipe has it)]" in line]
+    assert said == ["--beam", "--length-penalty", "--split"]
+
+
 def test_a_closed_pipe_is_no_error():
     command = f"'{sys.executable}' -m bytenet describe '{RECIPE}' | head -1"
     result = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)

@@ -1,5 +1,6 @@
 """Model folders: what was saved comes back to the bit, what was damaged is refused."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -8,8 +9,9 @@ import pytest
 import torch
 
 from bytenet import Bytes, Characters, LanguageModel, LanguageModelConfig, Translator, TranslatorConfig
+from bytenet.decoding.config import DecodingConfig
 from bytenet.model.blocks import StackConfig
-from bytenet.model_folder import load_model, load_model_config, save_model
+from bytenet.model_folder import load_decoding_config, load_model, load_model_config, save_model
 from bytenet.vocabulary import VocabularyConfig
 
 STACK = StackConfig(num_blocks=2)
@@ -100,6 +102,16 @@ def test_a_config_changed_by_hand_is_refused(folder):
     file.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"config.json: cut short or altered"):
         load_model_config(folder)
+
+
+@pytest.mark.parametrize("known", [None, {}, {"split": 9}])
+def test_a_folder_from_before_models_said_how_they_are_searched(folder, known):
+    content = json.loads((folder / "config.json").read_text())
+    del content["decoding"], content["checksum"]
+    content |= {} if known is None else {"decoding": known}
+    checksum = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    (folder / "config.json").write_text(json.dumps(content | {"checksum": checksum}))
+    assert load_decoding_config(folder) == DecodingConfig(beam=12, length_penalty=0.0, **(known or {}))
 
 
 def test_vocabularies_must_fit_the_model(tmp_path):

@@ -440,6 +440,26 @@ def test_a_text_of_several_sentences_is_translated_sentence_by_sentence(tmp_path
     assert loaded.translate(together, beam=2, split=0) == pipeline_of(translator()).translate(together, beam=2)
 
 
+def test_a_model_is_searched_as_it_asks_for_itself(tmp_path, texts, device):
+    """If the folder says so, and if the user says nothing else."""
+    save_model(
+        translator(end=1.0), [LETTERS] * 2, tmp_path / "model", decoding=DecodingConfig(beam=3, length_penalty=0.6)
+    )
+    loaded = bytenet.load(tmp_path / "model", device=device, precision=torch.float64)
+    plain = pipeline_of(translator(end=1.0))
+    several = [(3, 0.6), (12, 0.6), (3, 0.0), (12, 0.0)]
+    expected = {(beam, by): plain.translate(texts, beam=beam, length_penalty=by) for beam, by in several}
+    assert len(set(map(tuple, expected.values()))) == 4  # else it would not be seen
+    assert loaded.translate(texts) == expected[3, 0.6]
+    assert loaded.translate(texts, beam=12) == expected[12, 0.6]
+    assert loaded.translate(texts, length_penalty=0.0) == expected[3, 0.0]
+    assert loaded.translate(texts, beam=12, length_penalty=0.0) == plain.translate(texts) == expected[12, 0.0]
+    ((best, *_),) = loaded.translations(["abc"], n_best=3)
+    assert best.text == plain.translate("abc", beam=3, length_penalty=0.6)
+    with pytest.raises(ValueError, match="the model's beam of 3, not 4"):
+        loaded.translations(["abc"], n_best=4)
+
+
 # Evaluation
 
 
@@ -469,11 +489,16 @@ def test_an_evaluation_is_that_of_the_translations(translating, texts, pairs_fil
     assert json.loads(json.dumps(result)) == result
 
 
-def test_an_evaluations_signature_names_data_and_beam(translating, pairs_file):
-    for beam, options in ((2, {"beam": 2}), (12, {})):
-        signature = translating.evaluate(pairs_file, max_length=3, **options)["signature"]
+@pytest.mark.parametrize("own", [DecodingConfig(), DecodingConfig(beam=3, length_penalty=0.6)])
+def test_an_evaluations_signature_names_data_and_search(translating, pairs_file, own):
+    asking = pipeline_of(translating.model, decoding=own)
+    for options in ({}, {"beam": 2}, {"length_penalty": 1.5}, {"beam": 2, "length_penalty": 0.0}):
+        used = {"beam": own.beam, "length_penalty": own.length_penalty} | options
+        result = asking.evaluate(pairs_file, max_length=3, **options)
+        assert result == translating.evaluate(pairs_file, max_length=3, **used)
+        signature = result["signature"]
         assert "|data:news.tsv|" in signature
-        assert f"beam:{beam}|" in signature
+        assert f":beam:{used['beam']}|length_penalty:{used['length_penalty']}|" in signature
         assert "max_length:3|" in signature
         assert signature.endswith(f"|bytenet:{bytenet.__version__}")
 

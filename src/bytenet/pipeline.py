@@ -109,9 +109,9 @@ class Pipeline:
         self,
         texts: Iterable[str],
         *,
-        beam: int = 12,
+        beam: int | None = None,
         n_best: int = 1,
-        length_penalty: float = 0.0,
+        length_penalty: float | None = None,
         max_length: int | None = None,
         batch: int | None = None,
         split: int | None = None,
@@ -120,13 +120,13 @@ class Pipeline:
 
         `max_length` is in symbols; by default, what twice the source's unfolded representation allows. `batch` is how
         many texts are searched at once; by default, what memory allows. With `split`, a text is translated sentence by
-        sentence, at most so many characters at a time; 0 takes it as it is, and by default the model's folder decides.
-        An empty text has an empty translation.
+        sentence, at most so many characters at a time; 0 takes it as it is. Where `beam`, `length_penalty` or `split`
+        is None, the model's folder decides. An empty text has an empty translation.
         """
         self._translator()
         if isinstance(texts, str):
             raise TypeError("translations takes a list of texts; put a single one into a list")
-        config = BeamConfig(beam=beam, n_best=n_best, length_penalty=length_penalty)
+        config = self.decoding.beam_config(beam=beam, n_best=n_best, length_penalty=length_penalty)
         _check_max_length(max_length)
         splitting = Splitting(self.decoding.split if split is None else split)
         windows = _windows(splitting.cut(texts))
@@ -199,6 +199,8 @@ class Pipeline:
         self,
         file: Path | str,
         *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
         typos: float = 0.0,
         watch: Callable[[int, int], None] = lambda done, all_: None,
         **options: Any,
@@ -214,12 +216,14 @@ class Pipeline:
         pairs = list(read_tsv(Path(file)))
         if not pairs:
             raise ValueError(f"{file}: empty")
+        config = self.decoding.beam_config(beam=beam, length_penalty=length_penalty)
+        used: dict[str, Any] = {"beam": config.beam, "length_penalty": config.length_penalty}
         best = []
-        for found in self.translations((with_typos(pair.source, typos) for pair in pairs), **options):
+        for found in self.translations((with_typos(pair.source, typos) for pair in pairs), **used, **options):
             best.append(found[0])
             watch(len(best), len(pairs))
-        asked = {name: value for name, value in ({"beam": 12, "typos": typos} | options).items() if value}
-        search = "|".join(f"{name}:{value}" for name, value in asked.items())
+        used |= {name: value for name, value in ({"typos": typos} | options).items() if value}
+        search = "|".join(f"{name}:{value}" for name, value in used.items())
         bits = file_bits(model, self.vocabularies, Path(file), dtype=self.precision)
         figures = quality([found.text for found in best], [pair.target for pair in pairs]).to_json()
         return {

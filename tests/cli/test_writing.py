@@ -17,6 +17,7 @@ import torch
 
 from bytenet import Bytes, LanguageModel, Pipeline, cli, load, save_model
 from bytenet.cli import writing
+from bytenet.decoding.config import DecodingConfig
 from bytenet.evaluation.files import file_bits
 from tests.test_pipeline import LETTERS, language_model, translator
 
@@ -40,6 +41,14 @@ def ending(folder) -> Path:
     """A translator whose translations are short and end, so that there is nothing to remark."""
     save_model(translator(end=2.0), [LETTERS] * 2, folder / "ending")
     return folder / "ending"
+
+
+@pytest.fixture(scope="module")
+def asking(folder) -> Path:
+    """A translator that says how it wants to be searched."""
+    decoding = DecodingConfig(beam=3, length_penalty=0.6)
+    save_model(translator(end=1.0), [LETTERS] * 2, folder / "asking", decoding=decoding)
+    return folder / "asking"
 
 
 @pytest.fixture(scope="module")
@@ -379,12 +388,43 @@ def test_an_evaluation_without_a_number_is_still_json(run, letters, tmp_path):
     assert parsed(out)["sentences"] == 1
 
 
+# The model's own choice
+
+
+SEARCHES = [
+    ([], {"beam": 3, "length_penalty": 0.6}),
+    (["--beam", 12], {"beam": 12, "length_penalty": 0.6}),
+    (["--length-penalty", 0], {"beam": 3, "length_penalty": 0.0}),
+    (["--beam", 12, "--length-penalty", 0], {"beam": 12, "length_penalty": 0.0}),
+]
+
+
+def test_translate_searches_as_the_model_asks_unless_told_otherwise(run, asking):
+    texts, found = lines_of(40), []
+    for options, used in SEARCHES:
+        status, out, _ = run("translate", "--model", asking, *options, stdin="".join(f"{text}\n" for text in texts))
+        assert (status, out) == (0, "".join(f"{text}\n" for text in load(asking).translate(texts, **used)))
+        found.append(out)
+    assert len(set(found)) == 4  # else it would not be seen
+
+
+def test_evaluate_searches_as_the_model_asks_unless_told_otherwise(run, asking, tmp_path):
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{text}\t{text[::-1]} a b\n" for text in lines_of(8)))
+    for options, used in (SEARCHES[0], SEARCHES[-1]):
+        status, out, _ = run("evaluate", asking, "--pairs", file, *options, "--json")
+        assert (status, parsed(out)) == (0, load(asking).evaluate(file, **used))
+
+
 # Mistakes
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["translate", "--model", "ASKING", "--n-best", "4", "abc"], "n_best must be from 1 to the model's beam of 3"),
+        (["translate", "--model", "LETTERS", "--length-penalty", "-1", "abc"], "--length-penalty"),
+        (["translate", "--model", "LETTERS", "--length-penalty", "inf", "abc"], "length_penalty must be finite"),
         (["translate", "--model", "READER", "abc"], "reader is a language model and cannot translate"),
         (["translate", "--model", "READER", "--stream", "abc"], "reader is a language model and cannot translate"),
         (["generate", "--model", "LETTERS"], "letters is a translator and cannot generate"),
@@ -412,10 +452,10 @@ def test_an_evaluation_without_a_number_is_still_json(run, letters, tmp_path):
         (["score", "--model", "LETTERS", "abc"], "text 1: no tab"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(run, folder, letters, reader, arguments, message):
+def test_a_mistake_is_one_line_and_exit_code_2(run, folder, letters, asking, reader, arguments, message):
     (folder / "pairs.tsv").write_text("abc\tcba\n")
     (folder / "empty.tsv").write_text("")
-    paths = {"LETTERS": letters, "READER": reader, "FOLDER": folder}
+    paths = {"LETTERS": letters, "ASKING": asking, "READER": reader, "FOLDER": folder}
     paths |= {"FILE": folder / "pairs.tsv", "EMPTY": folder / "empty.tsv"}
     assert_a_mistake(run(*(paths.get(word, word) for word in arguments), stdin="abc\n"), message)
 

@@ -33,9 +33,10 @@ class Running:
 
 
 @contextmanager
-def serving(*, port: int = 0, **options: object) -> Iterator[Running]:
+def serving(*, port: int = 0, translating: Pipeline | None = None, **options: object) -> Iterator[Running]:
     """Options are those of the ServingConfig."""
-    models = pipeline_of(translator(ALL_BYTES, end=2.0), ALL_BYTES), pipeline_of(language_model(ALL_BYTES), ALL_BYTES)
+    translating = translating or pipeline_of(translator(ALL_BYTES, end=2.0), ALL_BYTES)
+    models = translating, pipeline_of(language_model(ALL_BYTES), ALL_BYTES)
     app = application.create(*models, ServingConfig(**options))  # type: ignore[arg-type]
     listening = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=30))

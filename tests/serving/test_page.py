@@ -149,6 +149,18 @@ def test_alternatives_can_be_chosen(page, address):
     expect(page.locator("#others li").first).to_have_text(best)
 
 
+@pytest.mark.parametrize(("own", "asked_for"), [(3, 4), (4, None)])
+def test_the_models_own_beam_is_taken_if_alternatives_have_room_in_it(page, address, own, asked_for):
+    asked: list[Any] = []
+    page.on("request", lambda request: asked.append(request.post_data_json) if "translate" in request.url else None)
+    page.route("**/decoding", lambda route: route.fulfill(json={"beam": own}))
+    page.route("**/translate", echo)
+    page.goto(address)
+    page.fill("#source", "one")
+    shows(page, "ONE")
+    assert asked == [{"q": ["one"], "alternatives": 3} | ({"beam": asked_for} if asked_for else {})]
+
+
 @pytest.mark.slow
 def test_only_lines_that_changed_are_asked_for(page, address):
     asked: list[Any] = []

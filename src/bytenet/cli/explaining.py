@@ -16,7 +16,9 @@ STRONGEST = 3  # inputs of an output that are printed
 
 def explain(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A source; for a language model, the text itself.")],
-    target: Annotated[str | None, typer.Option(help="What is explained. [default: the model's translation]")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="What is explained.", show_default="the model's translation")
+    ] = None,
     model: ModelName = "en-de",
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the heat maps, too: .png, .svg or .html.")

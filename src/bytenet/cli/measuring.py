@@ -60,8 +60,8 @@ def evaluate(
     exact: Annotated[
         Path | None, typer.Option(metavar="FILE.tsv", help="The share of targets that greedy decoding writes exactly.")
     ] = None,
-    beam: Beam = 12,
-    length_penalty: LengthPenalty = 0.0,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
     batch: Batch = None,
     split: Split = None,

@@ -11,26 +11,38 @@ import typer
 if TYPE_CHECKING:
     from bytenet.pipeline import Pipeline
 
+MODELS_OWN = "as the model's recipe has it"
+
 Precision = Annotated[
     Literal["float32", "bfloat16", "float64"] | None,
-    typer.Option(help="Of the activations. [default: on a GPU bfloat16 to write, else that of the weights]"),
+    typer.Option(help="Of the activations.", show_default="on a GPU bfloat16 to write, else that of the weights"),
 ]
-Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="cpu, cuda, ... [default: a GPU if there is one]")]
+Device = Annotated[
+    str | None, typer.Option(metavar="DEVICE", help="cpu, cuda, ...", show_default="a GPU if there is one")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Beam = Annotated[int, typer.Option(min=1, help="Hypotheses that are followed at once; 1 is greedy.")]
+Beam = Annotated[
+    int | None,
+    typer.Option(min=1, help="Hypotheses that are followed at once; 1 is greedy.", show_default=MODELS_OWN),
+]
 LengthPenalty = Annotated[
-    float, typer.Option(min=0, help="Divide log-likelihoods by ((5 + length) / 6) to this power; 0: do not.")
+    float | None,
+    typer.Option(
+        min=0,
+        help="Divide log-likelihoods by ((5 + length) / 6) to this power; 0: do not.",
+        show_default=MODELS_OWN,
+    ),
 ]
 MaxLength = Annotated[
-    int | None, typer.Option(min=1, help="Of a translation, in symbols. [default: by the source's length]")
+    int | None, typer.Option(min=1, help="Of a translation, in symbols.", show_default="by the source's length")
 ]
-Batch = Annotated[int | None, typer.Option(min=1, help="Texts at once. [default: what memory allows]")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Texts at once.", show_default="what memory allows")]
 Split = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="Sentence by sentence, at most so many characters at a time; 0: lines as they are. "
-        "[default: as the model's recipe has it]",
+        help="Sentence by sentence, at most so many characters at a time; 0: lines as they are.",
+        show_default=MODELS_OWN,
     ),
 ]
 Overrides = Annotated[

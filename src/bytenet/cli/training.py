@@ -13,7 +13,9 @@ data_app = typer.Typer(help="Public corpora, and pairs kept apart for testing.",
 
 def train(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe's file.")],
-    out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/ and the recipe's name]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run's folder.", show_default="runs/ and the recipe's name")
+    ] = None,
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the run's last checkpoint.")] = False,
     device: Device = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bytenet.cli.lines import arriving, check_utf8
-from bytenet.cli.options import Batch, Device, Json, LengthPenalty, MaxLength, Precision, Split, open_model, say
+from bytenet.cli.options import Batch, Beam, Device, Json, LengthPenalty, MaxLength, Precision, Split, open_model, say
 from bytenet.talk import Talk
 
 if TYPE_CHECKING:
@@ -22,17 +22,15 @@ MOST_REMARKS = 5
 ModelName = Annotated[
     str, typer.Option("--model", metavar="FOLDER_OR_NAME", help="A model's folder or a run's, or a built-in model.")
 ]
-Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="[default: the lines of stdin]")]
+Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", show_default="the lines of stdin")]
 
 
 def translate(
     texts: Texts = None,
     model: ModelName = "en-de",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses that are followed at once; 1 is greedy. [default: 12]")
-    ] = None,
+    beam: Beam = None,
     n_best: Annotated[int, typer.Option(min=1, help="Print so many translations of each text.")] = 1,
-    length_penalty: LengthPenalty = 0.0,
+    length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
     batch: Batch = None,
     split: Split = None,
@@ -61,7 +59,7 @@ def translate(
                     continue
                 found = loaded.translations(
                     part,
-                    beam=beam or 12,
+                    beam=beam,
                     n_best=n_best,
                     length_penalty=length_penalty,
                     max_length=max_length,

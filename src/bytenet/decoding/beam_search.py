@@ -45,7 +45,7 @@ class BeamConfig:
         if not 1 <= self.n_best <= self.beam:
             raise ValueError(f"n_best must be from 1 to the beam of {self.beam}, not {self.n_best}")
         if not 0 <= self.length_penalty < math.inf:
-            raise ValueError(f"length_penalty must be at least 0, not {self.length_penalty}")
+            raise ValueError(f"length_penalty must be finite and at least 0, not {self.length_penalty}")
 
     def score(self, total: Tensor, length: Tensor) -> Tensor:
         """What hypotheses are compared by; `length` counts END."""

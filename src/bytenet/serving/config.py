@@ -14,6 +14,7 @@ class ServingConfig:
     most_texts: int = 64
     """In one request."""
     most_beam: int = 16
+    """Of a request, and of what a model asks for by itself."""
     most_samples: int = 16
     most_explained: int = 200
     """Characters of a text to explain: the time grows with the square of it, to ten seconds."""

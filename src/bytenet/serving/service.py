@@ -24,6 +24,9 @@ class Service:
     def __init__(self, translator: Pipeline | None, writer: Pipeline | None, config: ServingConfig) -> None:
         if translator is not None and not isinstance(translator.model, Translator):
             raise ValueError(f"{translator.name} is no ByteNet that translates, but a {translator.model.config.kind}")
+        if translator is not None and translator.decoding.beam > config.most_beam:
+            asked = translator.decoding.beam
+            raise ValueError(f"{translator.name} asks for a beam of {asked}, and a service allows {config.most_beam}")
         if writer is not None and not isinstance(writer.model, LanguageModel):
             raise ValueError(f"{writer.name} is no language model, but a {writer.model.config.kind}")
         self.translator, self.writer, self.config = translator, writer, config

@@ -1,6 +1,7 @@
 """Translation, as LibreTranslate's clients ask for it."""
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Request
@@ -23,7 +24,9 @@ class TranslateRequest(BaseModel):
     target: str = Field("auto", description="The language to translate into; auto is the model's.")
     format: Literal["text"] = Field("text", description="Texts are plain.")
     alternatives: Annotated[int, Field(ge=0, description="How many further translations of each text.")] = 0
-    beam: Annotated[int, Field(ge=1, description="Hypotheses that are followed at once.")] = 12
+    beam: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Hypotheses that are followed at once; null is the model's own choice."
+    )
     api_key: str | None = Field(None, description="If the service asks for one.")
 
 
@@ -44,6 +47,10 @@ def routes(service: Service) -> APIRouter:
             {"code": source, "name": NAMES.get(source, source), "targets": [target]},
             {"code": target, "name": NAMES.get(target, target), "targets": []},
         ]
+
+    @router.get("/decoding", summary="How the model is used unless a request says otherwise")
+    async def decoding() -> dict[str, Any]:
+        return asdict(needed(service).decoding)
 
     @router.post("/translate", summary="Translate", openapi_extra=body_of(TranslateRequest, form=True))
     async def translate(request: Request) -> dict[str, Any]:
@@ -84,16 +91,17 @@ def codes(pipeline: Pipeline) -> tuple[str, str]:
 
 def checked(service: Service, asked: TranslateRequest, texts: list[str]) -> BeamConfig:
     """How to search for it; what cannot be done is refused."""
-    limits = service.config
+    decoding = needed(service).decoding
     for given, own in zip((asked.source, asked.target), codes(needed(service)), strict=True):
         if given not in ("auto", own):
             raise HTTPException(400, f"{given[:20]} is not supported; this service translates {own}")
     service.check(texts)
-    if asked.beam > limits.most_beam:
-        raise HTTPException(400, f"beam may be at most {limits.most_beam}")
-    if asked.alternatives >= asked.beam:
-        raise HTTPException(400, "alternatives must be fewer than the beam")
-    return BeamConfig(beam=asked.beam, n_best=asked.alternatives + 1)
+    whose, beam = ("the model's beam", decoding.beam) if asked.beam is None else ("the beam", asked.beam)
+    if beam > service.config.most_beam:
+        raise HTTPException(400, f"beam may be at most {service.config.most_beam}")
+    if asked.alternatives >= beam:
+        raise HTTPException(400, f"alternatives must be fewer than {whose} of {beam}")
+    return decoding.beam_config(beam=beam, n_best=asked.alternatives + 1)
 
 
 def note(service: Service, request: Request, texts: list[str]) -> None:
