@@ -446,7 +446,7 @@ def test_what_the_service_refuses_is_told(page, expected):
         shows(page, translation("bad")[0])
         place = page.locator("#source").bounding_box()
         page.fill("#source", "bad cab")
-        says(page, "A text may have at most 5 characters")
+        says(page, "A request may have at most 5 characters")
         assert page.locator("#source").bounding_box() == place  # a message moves nothing
         page.fill("#source", "bad")
         says(page, "")
