@@ -69,8 +69,13 @@ def evaluate(
         float, typer.Option(min=0, max=1, help="With --pairs: the share of the sources' letters to mistype.")
     ] = 0.0,
     chunk: Annotated[
-        int, typer.Option(min=1, help="How much of a text is read at once; the result is the same.")
-    ] = 65_536,
+        int | None,
+        typer.Option(
+            min=1,
+            help="How much of a text is read at once; the result is the same.",
+            show_default="65536 on a GPU, 4096 elsewhere",
+        ),
+    ] = None,
     dynamic: Annotated[
         bool,
         typer.Option("--dynamic", help="With --bits: go on learning from the text, each part once it is scored."),

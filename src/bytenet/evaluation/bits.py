@@ -14,10 +14,11 @@ from torch.nn import functional as F
 
 from bytenet.data.batches import PairBatches
 from bytenet.data.encoding import EncodedPairs
-from bytenet.model import AnyTranslator, LanguageModel
+from bytenet.model import AnyTranslator, LanguageModel, Model
 from bytenet.vocabulary import BEGIN, PAD
 
 BATCH_POSITIONS = 32_768
+GPU_CHUNK, CPU_CHUNK = 65_536, 4_096  # a CPU spends a third of its time on fetching memory for larger ones
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Bits:
     @property
     def per_symbol(self) -> float:
         return self.total / self.symbols if self.symbols else math.nan
+
+
+def best_chunk(model: Model) -> int:
+    """How many symbols of a text are best read at once."""
+    return GPU_CHUNK if next(model.parameters()).is_cuda else CPU_CHUNK
 
 
 @torch.no_grad()

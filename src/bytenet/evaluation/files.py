@@ -20,7 +20,7 @@ from bytenet.decoding.beam_search import BeamConfig
 from bytenet.decoding.engine import choose_engine
 from bytenet.decoding.translation import search_all
 from bytenet.describe import count_parameters
-from bytenet.evaluation.bits import Bits, pair_bits, text_bits
+from bytenet.evaluation.bits import Bits, best_chunk, pair_bits, text_bits
 from bytenet.evaluation.context import context_bits
 from bytenet.evaluation.dynamic import DynamicConfig, dynamic_bits
 from bytenet.evaluation.lengths import PAPER_LINE, PAPER_PADDED, Lengths
@@ -29,7 +29,6 @@ from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 from bytenet.vocabulary import Bytes, Vocabulary
 
 Unit = Literal["characters", "bytes"]
-CHUNK = 65_536
 PAIRS_AT_ONCE = 20_000
 
 
@@ -47,15 +46,17 @@ def file_bits(
     vocabularies: Sequence[Vocabulary],
     file: Path,
     *,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
     dtype: torch.dtype | None = None,
     dynamic: DynamicConfig | None = None,
 ) -> dict[str, Any]:
     """Bits a byte and a character of a text, or of the targets of a TSV file given their sources.
 
-    With `dynamic`, the model goes on learning from the text, each part of it after it was scored.
+    How much of a text is read at once, `chunk`, changes nothing but time and memory. With `dynamic`, the model goes on
+    learning from the text, each part of it after it was scored.
     """
     counts = Counts()
+    chunk = chunk or best_chunk(model)
     learning = None
     if dynamic is not None:
         if not isinstance(model, LanguageModel):
@@ -93,7 +94,9 @@ def file_context(
     """Bits a symbol from so many symbols of context alone, over a sample of a text."""
     if not isinstance(model, LanguageModel):
         raise ValueError("contexts are for language models, and this is a translator")
-    text = torch.cat([torch.empty(0, dtype=torch.int32), *encoded_parts(file, vocabularies[0], CHUNK, Counts())])
+    text = torch.cat(
+        [torch.empty(0, dtype=torch.int32), *encoded_parts(file, vocabularies[0], best_chunk(model), Counts())]
+    )
     found = {context: context_bits(model, text, context, dtype=dtype) for context in contexts}
     symbols = next(iter(found.values())).symbols
     return {

@@ -25,7 +25,7 @@ from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus, EncodedPairs, EncodedText
 from bytenet.describe import count_parameters, forward_flops
 from bytenet.device import choose_device
-from bytenet.evaluation.bits import Bits, pair_bits, text_bits
+from bytenet.evaluation.bits import Bits, best_chunk, pair_bits, text_bits
 from bytenet.model import LanguageModel, Translator, build
 from bytenet.talk import Talk
 from bytenet.training.checkpoint import Checkpoints, Progress, restore_optimizers
@@ -35,8 +35,6 @@ from bytenet.training.objective import Objective
 from bytenet.training.optimizers import build_optimizers, rate_factor
 from bytenet.training.preparation import fit_lengths, fit_vocabularies, locked, open_corpus, prepare_folder
 from bytenet.training.speed import matrix_rate
-
-EVALUATION_CHUNK = 65_536
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,7 @@ class Trainer:
         with self._averaged():
             if isinstance(self.model, LanguageModel):
                 assert isinstance(self.validation, EncodedText)
-                parts = torch.split(self.validation.tokens, EVALUATION_CHUNK)
+                parts = torch.split(self.validation.tokens, best_chunk(self.model))
                 bits = text_bits(self.model, parts, dtype=self.dtype)
             else:
                 assert isinstance(self.validation, EncodedPairs)
