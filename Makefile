@@ -27,7 +27,7 @@ lint: setup
 	$(RUN)/mypy
 
 demo: setup
-	$(RUN)/bytenet describe recipes/enwik8-paper.toml
+	$(RUN)/bytenet generate --prompt "The city of " --temperature 0.7 --seed 2 --length 300
 	@rm -rf runs/demo
 	$(RUN)/bytenet train recipes/copy.toml --out runs/demo
 	$(RUN)/bytenet evaluate runs/demo --exact runs/demo/cache/validation.tsv

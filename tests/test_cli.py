@@ -200,7 +200,7 @@ def test_the_readmes_commands_for_own_files_run(run, monkeypatch, tmp_path):
     for command in commands:
         words = shlex.split(command.partition(" <")[0], comments=True)
         runs += words[0] == "train"  # each into a folder of its own; the first is of a language model
-        words = [word.replace("runs/mine", f"runs/mine{runs}").replace("runs/text", "runs/mine1") for word in words]
+        words = [word.replace("runs/mine", f"runs/mine{runs}") for word in words]
         with (tmp_path / "lines.txt").open() as lines:
             monkeypatch.setattr(sys, "stdin", lines)
             status, _, err = run(*words, *(TINY if words[0] == "train" else []))

@@ -1,0 +1,33 @@
+"""The models that come with the package."""
+
+import pytest
+
+from bytenet import load
+from bytenet.pipeline import PRETRAINED, built_in
+
+MOST_MEGABYTES = {"text": 20, "en-de": 40}
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_a_built_in_model_is_whole_small_and_has_a_card(name):
+    folder = PRETRAINED / name
+    assert load(name, device="cpu").name == name  # reads every file and compares its checksum
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= MOST_MEGABYTES[name] * 1_000_000
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    for part in ("## Data and licence", "## Training", "## Measured", "## Limits"):
+        assert part in card
+
+
+def test_text_knows_english_from_what_only_looks_like_it():
+    text = load("text", device="cpu")
+    written = "The river flows through the city, and its banks were settled in the nineteenth century."
+    english, mistyped, backwards = text.score([written, written.replace("e", "q"), written[::-1]])
+    assert english.bits_per_character < 2 < mistyped.bits_per_character
+    assert english.bits_per_character < 2 < backwards.bits_per_character
+
+
+def test_text_writes_words_that_it_has_read():
+    text = load("text", device="cpu")
+    written = "".join(text.generate("The city of ", length=120, temperature=0))
+    words = {"the", "of", "and", "in", "a", "is", "was", "to"}
+    assert len(words & set(written.lower().split())) >= 3
