@@ -3,8 +3,8 @@
     python tests/faults.py            (or: make faults)
 
 Each fault is put into a copy of the project, one at a time, and the tests run there; first without any, where all must
-pass. A fault that no test notices, that no longer fits the code, or that keeps the tests from being loaded at all, ends
-this with exit code 1.
+pass. A few tests that fail are enough. A fault that no test notices, that no longer fits the code, or that keeps the
+tests from being loaded at all, ends this with exit code 1.
 """
 
 import os
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+ENOUGH = 5
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ FAULTS = [
         "the 20% are applied twice in training and once in evaluation",
         "model/translator.py",
         "unfolded_of = {length: unfolding.unfolded_length(length) for length in different}",
-        "twice = unfolding.unfolded_length if self.training else int\n"
-        "        unfolded_of = {length: unfolding.unfolded_length(twice(length)) for length in different}",
+        "twice = unfolding.unfolded_length if encoder.training else int\n"
+        "    unfolded_of = {length: unfolding.unfolded_length(twice(length)) for length in different}",
     ),
     Fault(
         "unknown characters become padding",
@@ -183,7 +184,9 @@ def main() -> int:
     unnoticed = 0
     for fault in FAULTS:
         failing = failing_tests(fault)
-        print(f"{fault.name} -> {len(failing)} tests fail", *failing, sep="\n    ", flush=True)
+        or_more = " or more" if len(failing) >= ENOUGH else ""
+        count = f"{min(len(failing), ENOUGH)}{or_more}"
+        print(f"{fault.name} -> tests that fail: {count}", *failing, sep="\n    ", flush=True)
         unnoticed += not failing
     print(f"{len(FAULTS) - unnoticed} of {len(FAULTS)} faults are noticed")
     return 1 if unnoticed else 0
@@ -198,14 +201,15 @@ def failing_tests(fault: Fault | None) -> list[str]:
         if fault is not None:
             put_in(fault, copy / "src" / "bytenet" / fault.file)
         tests = ["tests/model", "tests/decoding", "tests/test_vocabulary.py"]
-        options = ["-n", "auto", "-rfE", "--hypothesis-profile", "faults"]
+        options = ["-n", "auto", "-m", "not slow", "-rfE", "--maxfail", str(ENOUGH), "--hypothesis-profile", "faults"]
         command = [sys.executable, "-m", "pytest", *options, *tests]
         environment = os.environ | {"PYTHONPATH": str(copy / "src")}
         result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
-    if result.returncode not in (0, 1):  # pytest's codes for "all passed" and "some failed"
+    stopped = f"stopping after {ENOUGH} failures" in result.stdout and "\nERROR " not in result.stdout
+    if result.returncode not in (0, 1) and not stopped:  # pytest's codes for "all passed" and "some failed"
         sys.exit(f"{fault.name if fault else 'no fault'}: the tests did not run\n{result.stdout[-2000:]}")
-    failed = [line for line in result.stdout.splitlines() if line.startswith("FAILED ")]
-    return [line.split()[1].partition("/")[2] for line in failed]
+    failed = [line.removeprefix("FAILED tests/") for line in result.stdout.splitlines() if line.startswith("FAILED ")]
+    return [line.partition(" - ")[0] for line in failed]
 
 
 def put_in(fault: Fault, file: Path) -> None:
