@@ -27,8 +27,10 @@ ALL_AT_ONCE = (1000, 100, 1000)
 
 def with_sizes(sizes: tuple[int, int, int], call, *arguments):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for name, value in zip(("BATCH_POSITIONS", "MOST_ROWS", "PART"), sizes, strict=True):
-            monkeypatch.setattr(scoring, name, value)
+        positions, rows, part = sizes
+        monkeypatch.setattr(scoring, "BATCH_POSITIONS", positions)
+        monkeypatch.setattr(scoring, "MOST_ROWS", rows)
+        monkeypatch.setattr(scoring, "best_chunk", lambda model: part)
         return call(*arguments)
 
 

@@ -12,11 +12,10 @@ import torch
 from torch.nn import functional as F
 
 from bytenet.decoding.batching import Ids, batches, padded
-from bytenet.evaluation.bits import BATCH_POSITIONS, nats
+from bytenet.evaluation.bits import BATCH_POSITIONS, best_chunk, nats
 from bytenet.model import AnyTranslator, LanguageModel, Model, RowState
 from bytenet.vocabulary import BEGIN, END, Vocabulary
 
-PART = 65_536  # of one row at once
 MOST_ROWS = 256
 
 
@@ -86,11 +85,12 @@ def rows_bits(
 ) -> Iterator[tuple[int, float]]:
     """(number, bits) of each row of targets; rows of similar size are read together, long ones in parts."""
     device = next(model.parameters()).device
+    part = best_chunk(model)  # of one row at once
     for rows in batches(sizes, lambda i: sizes[i], BATCH_POSITIONS, MOST_ROWS):
         tokens = padded([targets[i] for i in rows]).to(device)
         inputs = F.pad(tokens, (1, 0), value=BEGIN)[:, :-1]
         state, total = start(rows), torch.zeros(len(rows), dtype=torch.float64, device=device)
-        for read, wanted in zip(torch.split(inputs, PART, dim=1), torch.split(tokens, PART, dim=1), strict=True):
+        for read, wanted in zip(torch.split(inputs, part, dim=1), torch.split(tokens, part, dim=1), strict=True):
             if read.shape[1]:
                 logits, state = model(read, state)
                 total += nats(logits.flatten(0, 1), wanted.flatten()).double().view(wanted.shape).sum(dim=1)
