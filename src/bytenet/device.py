@@ -25,8 +25,8 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
 
 def choose_threads(model: nn.Module) -> int:
     """How many threads are worth having for a model on a CPU: one for a small one, else all that may be used and that
-    nobody else keeps busy. Threads wait for each other many times a step: one that has to share its processor can make
-    all of them a hundred times as slow.
+    nobody else keeps busy. Threads wait for each other many times a step: where they have to share their processors,
+    two were 40 times as slow as one (docs/results.md).
     """
     small = sum(parameter.numel() for parameter in model.parameters()) < SMALL
     return 1 if small else max(1, min(usable_processors(), idle_processors()))
