@@ -3,9 +3,14 @@
 import pytest
 
 from bytenet import load
-from bytenet.pipeline import PRETRAINED, built_in
+from bytenet.pipeline import PRETRAINED, Pipeline, built_in
 
 MOST_MEGABYTES = {"text": 20, "en-de": 40}
+
+
+@pytest.fixture(scope="module")
+def text() -> Pipeline:
+    return load("text", device="cpu")
 
 
 @pytest.mark.parametrize("name", built_in())
@@ -18,16 +23,14 @@ def test_a_built_in_model_is_whole_small_and_has_a_card(name):
         assert part in card
 
 
-def test_text_knows_english_from_what_only_looks_like_it():
-    text = load("text", device="cpu")
+def test_text_knows_english_from_what_only_looks_like_it(text):
     written = "The river flows through the city, and its banks were settled in the nineteenth century."
     english, mistyped, backwards = text.score([written, written.replace("e", "q"), written[::-1]])
     assert english.bits_per_character < 2 < mistyped.bits_per_character
     assert english.bits_per_character < 2 < backwards.bits_per_character
 
 
-def test_text_writes_words_that_it_has_read():
-    text = load("text", device="cpu")
+def test_text_writes_words_that_it_has_read(text):
     written = "".join(text.generate("The city of ", length=120, temperature=0))
     words = {"the", "of", "and", "in", "a", "is", "was", "to"}
     assert len(words & set(written.lower().split())) >= 3
