@@ -30,7 +30,7 @@ def test_the_papers_translator():
 def test_a_translator_that_is_yet_to_be_fitted():
     given, fit = (load_recipe(RECIPES / "pairs.toml", overrides).model for overrides in ([], ["model.unfolding=fit"]))
     before, after = describe(given), describe(fit)
-    assert before.pop("unfolding") == {"a": 1.2, "b": 8.0, "multiple": 8}
+    assert before.pop("unfolding") == {"a": 1.2, "b": 8.0, "multiple": 8, "stretch": 1.0}
     assert after.pop("unfolding") == {"kind": "fit", "coverage": 0.99, "multiple": 8}
     assert before == after
 
@@ -54,8 +54,7 @@ def test_a_translators_numbers(model):
     assert description["parameters"] == count_parameters(model) == sum(description["parameters_by_part"].values())
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         state = model.start(random_sources([9, 9]))
-    unfolding = model.unfolding
-    positions = max(unfolding.padded_length(9), unfolding.unfolded_length(9))
+    positions = model.unfolding.read_length(9)
     assert description["flops_per_source_position"]["encoding"] * 2 * positions == counter.get_total_flops()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(random_tokens(2, 7), state)

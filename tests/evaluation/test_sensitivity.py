@@ -102,7 +102,8 @@ def test_what_a_translator_cannot_see_has_nothing(model):
         assert not by_target[output + 1 :, output].any()
         first = max(0, output - config.decoder.receptive_field + 1)
         last = min(output, config.unfolding.unfolded_length(9) - 1)
-        near = [-before <= place - position <= after for position in range(first, last + 1) for place in range(9)]
+        stood_on = [config.unfolding.source_position(position) for position in range(first, last + 1)]
+        near = [-before <= place - position <= after for position in stood_on for place in range(9)]
         in_sight = torch.tensor(near, dtype=torch.bool, device="cpu").view(-1, 9).any(dim=0)
         assert not by_source[~in_sight, output].any()
 

@@ -63,6 +63,7 @@ def translators(draw: st.DrawFn) -> Translator:
         a=draw(st.sampled_from([0.5, 1.0, 1.2, 2.0])),
         b=draw(st.sampled_from([0.0, 3.0])),
         multiple=draw(st.integers(1, 7)),
+        stretch=draw(st.sampled_from([1.0, 0.7, 1.15])),
     )
     config = TranslatorConfig(
         source_vocabulary=VOCABULARY,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bytenet.model import Translator, TranslatorConfig
 from bytenet.model.blocks import StackConfig
-from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
+from bytenet.model.translator import UnfoldingConfig, UnfoldingFit, represent
 from bytenet.vocabulary import PAD
 from tests.model.strategies import VOCABULARY, in_double, random_sources, random_tokens, translators
 
@@ -46,6 +46,25 @@ def test_a_representation_has_the_length_of_its_own_source(model, lengths):
         assert representation[:expected].any(dim=1).all()
         assert not representation[expected:].any()
     assert ahead.shape[1] == max(unfolding.unfolded_length(length) for length in lengths)
+
+
+@given(translators(), st.integers(1, 15), st.sampled_from([0.7, 1.15, 2.0]))
+def test_a_stretched_representation_repeats_positions_or_leaves_some_out(model, length, stretch):
+    """Position i of it is position i / stretch of what the encoder makes of the source."""
+    source, width = random_sources([length]), 2 * length
+    exact = UnfoldingConfig(a=1e-9, b=width, multiple=length, stretch=stretch)
+    plain = UnfoldingConfig(a=1e-9, b=exact.read_length(length), multiple=length)
+    stretched, whole = (represent(model.encoder, unfolding, source, [length], None) for unfolding in (exact, plain))
+    assert stretched.shape[1] == width
+    for position in range(width):
+        assert torch.equal(stretched[:, position], whole[:, math.floor(position / stretch)])
+
+
+@pytest.mark.parametrize("name", ["a", "stretch"])
+def test_a_factor_is_a_positive_number(name):
+    for wrong in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"^{name} must be a positive number"):
+            UnfoldingConfig(**{name: wrong})
 
 
 @given(translators(), source_lengths)
@@ -135,8 +154,8 @@ def test_the_encoder_sees_as_far_to_the_right_as_to_the_left(model):
 
 @given(translators())
 def test_every_source_character_reaches_the_representation(model):
-    """Also with a < 1, where the representation is shorter than what the encoder reads."""
-    assume(model.unfolding.a >= 1)
+    """Unless some are left out by design: by a smaller a, or by a stretch below 1."""
+    assume(1 <= model.unfolding.stretch <= model.unfolding.a)
     source = random_sources([9])
     before = model.start(source).ahead
     for position in range(9):

@@ -136,7 +136,8 @@ def unfolded(config: TranslatorConfig | RecurrentTranslatorConfig, source: Dista
     else:
         x = bidirectional(x, config.layers)
     severed = isinstance(config, RecurrentTranslatorConfig) and config.severed
-    return x[:, : 1 if severed else unfolding.unfolded_length(length)]
+    positions = range(1 if severed else unfolding.unfolded_length(length))
+    return x[:, [unfolding.source_position(position) for position in positions]]
 
 
 def narrowed(x: Distances, *, levels: int) -> Distances:
