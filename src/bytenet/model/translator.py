@@ -184,7 +184,7 @@ def represent(
     if unfolding.stretch == 1:
         representation = representation[:, :width]
     else:
-        places = torch.tensor([unfolding.source_position(position) for position in range(width)])
+        places = torch.tensor([unfolding.source_position(i) for i in range(width)], dtype=torch.int64)  # none, too
         representation = representation.index_select(1, places.to(source.device, non_blocking=True))
     kept = inside(unfolded, width, source.device)
     return representation if kept is None else representation * kept
