@@ -5,7 +5,8 @@
 
 Each --try is a list of changes to the recipe, as --set of `bytenet train` takes them; --set goes for all. The corpus is
 encoded once and no checkpoint is written, so that a try costs little beside its own time. The first try also pays for
-what is compiled. With --quality FILE.tsv a translator also translates that file when its time is over.
+what is compiled. With --quality FILE.tsv a translator also translates that file when its time is over, once for each
+--length-penalty.
 Results go to stdout and to tries.jsonl as they come; each try's metrics.jsonl stays in its folder.
 """
 
@@ -13,14 +14,14 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bytenet.config import Recipe, load_recipe
+from bytenet.config import load_recipe
 from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus
 from bytenet.describe import count_parameters
@@ -50,6 +51,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--quality", type=Path, metavar="FILE.tsv")
     parser.add_argument("--beam", type=int, default=4, help="for --quality")
+    parser.add_argument(
+        "--length-penalty", type=float, nargs="+", default=[0.0], dest="penalties", help="for --quality"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="common")
     parser.add_argument("--try", action="append", required=True, metavar="CHANGES", dest="tries")
     arguments = parser.parse_args()
@@ -64,15 +68,18 @@ def main() -> None:
         made_from = (data, *recipe.model.vocabulary_configs)
         if made_from not in corpora:
             corpora[made_from] = open_corpus(recipe, arguments.out / f"corpus {len(corpora)}", ranks, talk)
-        translated = (arguments.quality, arguments.beam) if arguments.quality else None
-        result = {"changes": changes} | run(recipe, folder, corpora[made_from], ranks, talk, translated)
+        trainer = Try(recipe, folder, corpora[made_from], ranks, talk)
+        result = {"changes": changes} | run(trainer)
+        if arguments.quality:
+            result["quality"] = translate(trainer, arguments.quality, arguments.beam, arguments.penalties)
+        del trainer
         result["elapsed"] = time.perf_counter() - begin
         print(
             f"{result['validation_bits']:.4f} validation  {result['training_bits']:.4f} training  "
             f"{result['steps']:,} steps  {result['characters_per_second']:,.0f} characters/s  "
             f"{result.get('share_of_peak', 0):.1%} of peak  {result['parameters'] / 1e6:.1f}M  "
             f"{result['elapsed']:.0f} s  "
-            + (f"{result['bleu']:.2f} BLEU  {result['chrf']:.2f} chrF  " if translated else "")
+            + "".join(f"{q['bleu']:.2f} BLEU, {q['length_ratio']:.2f} as long  " for q in result.get("quality", []))
             + (changes or "(as it is)"),
             flush=True,
         )
@@ -80,13 +87,11 @@ def main() -> None:
             file.write(json.dumps(result) + "\n")
 
 
-def run(
-    recipe: Recipe, folder: Path, corpus: EncodedCorpus, ranks: Ranks, talk: Talk, translated: tuple[Path, int] | None
-) -> dict[str, Any]:
-    (folder / METRICS).unlink(missing_ok=True)
-    trainer = Try(recipe, folder, corpus, ranks, talk)
+def run(trainer: Try) -> dict[str, Any]:
+    metrics = trainer.run / METRICS
+    metrics.unlink(missing_ok=True)
     trainer.run_to_the_end()
-    lines = read_metrics(folder / METRICS)
+    lines = read_metrics(metrics)
     steps = [line for line in lines if "bits" in line]
     result = {
         "validation_bits": [line["validation_bits"] for line in lines if "validation_bits" in line][-1],
@@ -96,19 +101,20 @@ def run(
         "parameters": count_parameters(trainer.model),
         "seconds": trainer.progress.seconds,
     }
-    if translated:
-        file, beam = translated
-        if trainer.average is not None:
-            trainer.model.load_state_dict(trainer.average)
-        pipeline = Pipeline(trainer.model.eval(), corpus.vocabularies, decoding=recipe.decoding)
-        result |= {name: value for name, value in pipeline.evaluate(file, beam=beam).items() if name != "signatures"}
-    if ranks.device.type == "cuda":
+    if trainer.ranks.device.type == "cuda":
         result["share_of_peak"] = statistics.median(line["share_of_peak"] for line in steps)
         result["gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
-        del trainer
-        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     return result
+
+
+def translate(trainer: Try, file: Path, beam: int, penalties: Sequence[float]) -> list[dict[str, Any]]:
+    """How good a trained translator's translations are, with each of the penalties."""
+    if trainer.average is not None:
+        trainer.model.load_state_dict(trainer.average)
+    vocabularies = trainer.checkpoints.vocabularies
+    pipeline = Pipeline(trainer.model.eval(), vocabularies, decoding=trainer.recipe.decoding)
+    return [pipeline.evaluate(file, beam=beam, length_penalty=penalty) for penalty in penalties]
 
 
 if __name__ == "__main__":
