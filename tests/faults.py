@@ -175,6 +175,12 @@ FAULTS = [
         "after = [(size - 1) // 2 for size in config.sizes]",
         "after = [0 for size in config.sizes]",
     ),
+    Fault(
+        "heads that look ahead begin anew when a run is resumed",
+        "training/trainer.py",
+        "self.heads.load_state_dict(checkpoint.heads)",
+        "pass",
+    ),
 ]
 
 

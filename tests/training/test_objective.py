@@ -5,6 +5,7 @@ import torch
 
 from bytenet.data.batches import Batch
 from bytenet.model import LanguageModelConfig, build
+from bytenet.model.baselines.transformer import TransformerConfig
 from bytenet.model.blocks import StackConfig
 from bytenet.training.config import TrainingConfig
 from bytenet.training.objective import Objective
@@ -43,6 +44,33 @@ def test_noise_is_for_training_alone_and_leaves_the_targets_as_they_are(tokens):
     assert plain.eval()(batch)[0] == noisy.eval()(batch)[0]
     assert plain.train()(batch)[0] != noisy.train()(batch)[0]
     assert torch.equal(batch.inputs, tokens[:, :20])
+
+
+def test_looking_ahead_adds_the_bits_of_further_targets_and_only_in_training(tokens):
+    batch = Batch(inputs=tokens[:, :20], targets=tokens[:, 1:21], num_targets=800, num_characters=800)
+    plain, ahead = objective(), objective(lookahead=2, lookahead_weight=0.5)
+    ahead.model.load_state_dict(plain.model.state_dict())
+    assert ahead.eval()(batch)[0] == plain.eval()(batch)[0]
+    for head in ahead.heads:  # a head that says what the model's own says, of targets that lie further ahead
+        head.load_state_dict(ahead.model.decoder.head.state_dict())
+    loss, nats = ahead.train()(batch)
+    assert nats == plain.train()(batch)[1]
+    logits = ahead.model(batch.inputs, ahead.model.start(len(batch.inputs)))[0].log_softmax(-1)
+    expected = nats
+    for row, targets in zip(logits, batch.targets.tolist(), strict=True):
+        expected = expected - 0.5 * sum(row[t, targets[t + 1]] for t in range(19) if targets[t + 1] != PAD)
+        expected = expected - 0.25 * sum(row[t, targets[t + 2]] for t in range(18) if targets[t + 2] != PAD)
+    torch.testing.assert_close(loss, expected)
+
+
+def test_targets_shorter_than_the_look_ahead_are_learnt_all_the_same(tokens):
+    batch = Batch(inputs=tokens[:, :2], targets=tokens[:, 1:3], num_targets=80, num_characters=80)
+    assert torch.isfinite(objective(lookahead=4).train()(batch)[0])
+
+
+def test_only_bytenets_look_ahead():
+    with pytest.raises(ValueError, match=r"^training\.lookahead is for ByteNets alone"):
+        Objective(build(TransformerConfig(inner_channels=8)), TrainingConfig(lookahead=1))
 
 
 @pytest.mark.parametrize("name", ["noise", "source_noise", "label_smoothing"])

@@ -27,7 +27,7 @@ def with_steps(recipe, steps):
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_three_steps_and_three_more_are_six_to_the_bit(kind, optimizer, tmp_path):
-    recipe = small_recipe(kind, tmp_path, optimizer=optimizer)
+    recipe = small_recipe(kind, tmp_path, optimizer=optimizer, lookahead=2)
     train(recipe, tmp_path / "whole")
     train(with_steps(recipe, 3), tmp_path / "parts")
     train(recipe, tmp_path / "parts", resume=True)

@@ -1,7 +1,8 @@
 """Checkpoints: a model's folder with what training needs to go on as if it had never stopped.
 
 last/       the model as it is (its average, if one is kept), and
-            training.safetensors: the optimisers' state, and the plain weights beside an average
+            training.safetensors: the optimisers' state, the heads that look further ahead, and the plain weights
+            beside an average
             training.json: the step, the seconds used, the best validation so far
 previous/   the one before, for the case that the last is damaged
 best/       the model that validated best
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from bytenet.decoding.config import DecodingConfig
@@ -49,6 +50,8 @@ class Checkpoint:
     weights: dict[str, Tensor]
     average: dict[str, Tensor] | None
     optimizers: dict[str, Tensor]
+    heads: dict[str, Tensor]
+    """Of the targets beyond the next; not part of the model."""
     notes: tuple[str, ...]
     """About a checkpoint that could not be used."""
 
@@ -62,16 +65,17 @@ class Checkpoints:
         model: Model,
         vocabularies: Sequence[Vocabulary],
         *,
+        heads: nn.Module,
         decoding: DecodingConfig = DecodingConfig(),
         writes: bool,
     ) -> None:
         self.run, self.model, self.vocabularies, self.writes = run, model, vocabularies, writes
-        self.decoding = decoding
+        self.heads, self.decoding = heads, decoding
 
     def save(self, progress: Progress, optimizers: Sequence[Optimizer], average: Mapping[str, Tensor] | None) -> None:
         """Replace the last checkpoint; the one before it stays as the previous one."""
         weights = {name: whole(tensor) for name, tensor in self.model.state_dict().items()}
-        tensors = optimizer_tensors(optimizers)
+        tensors = optimizer_tensors(optimizers) | {f"heads.{name}": t for name, t in self.heads.state_dict().items()}
         if average is not None:
             tensors |= {f"weights.{name}": tensor for name, tensor in weights.items()}
         if not self.writes:
@@ -112,14 +116,20 @@ class Checkpoints:
         check_folder(folder)
         model = load_weights(folder)
         tensors = load_file(folder / TENSORS)
-        plain = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
+        plain, heads = part_of(tensors, "weights"), part_of(tensors, "heads")
         return Checkpoint(
             progress=Progress(**json.loads((folder / PROGRESS).read_text())),
             weights=plain or model,
             average=model if plain else None,
-            optimizers={name: t for name, t in tensors.items() if not name.startswith("weights.")},
+            optimizers={name: t for name, t in tensors.items() if name[0].isdigit()},
+            heads=heads,
             notes=notes,
         )
+
+
+def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """Those named "part.name", by their names."""
+    return {name.removeprefix(f"{part}."): t for name, t in tensors.items() if name.startswith(f"{part}.")}
 
 
 def optimizer_tensors(optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:

@@ -1,5 +1,6 @@
 """How a model learns: the `[training]` table of a recipe."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +40,11 @@ class TrainingConfig:
     mistake and less by heart."""
     source_noise: float = 0.0
     """The same for the symbols of sources."""
+    lookahead: int = 0
+    """Not in the paper: how many targets beyond the next one each position learns to predict, too, so that it looks
+    further than the spelling of a word. Heads of their own do that, which the model does not keep."""
+    lookahead_weight: float = 0.4
+    """How much the first of them counts, beside 1 for the next target; the second half of that, the third a third."""
     average: float = 0.0
     """The decay of a running average of the weights, which is then the model; 0 for none."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -60,7 +66,7 @@ class TrainingConfig:
         for name in ("steps", "batch_characters", "accumulation", "evaluate_every", "save_every", "log_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("seed", "minutes", "weight_decay", "clip", "validation_characters"):
+        for name in ("seed", "minutes", "weight_decay", "clip", "validation_characters", "lookahead"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
         for name in ("learning_rate", "matrix_learning_rate"):
@@ -69,5 +75,7 @@ class TrainingConfig:
         for name in ("warmup", "label_smoothing", "noise", "source_noise", "average"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and less than 1, not {getattr(self, name)}")
-        if self.shard and (self.optimizer == "muon" or self.average):
-            raise ValueError('shard does not go with optimizer = "muon" or an average')
+        if not 0 < self.lookahead_weight < math.inf:
+            raise ValueError(f"lookahead_weight must be a positive number, not {self.lookahead_weight}")
+        if self.shard and (self.optimizer == "muon" or self.average or self.lookahead):
+            raise ValueError('shard does not go with optimizer = "muon", an average or lookahead')

@@ -1,11 +1,15 @@
 """What is made small: the bits that a model needs for its targets."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bytenet.data.batches import Batch
-from bytenet.model import LanguageModel, Model, RowState
+from bytenet.model import LanguageModel, Model, RowState, Translator
+from bytenet.model.decoder import Head
 from bytenet.training.config import TrainingConfig
 from bytenet.vocabulary import NUM_CONTROLS, PAD
 
@@ -18,20 +22,31 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.model, self.config, self.dtype = model, config, dtype
+        self.heads = nn.ModuleList(further_head(model) for _ in range(config.lookahead))
+        """For the targets beyond the next, nearest first."""
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss to follow downhill and the plain log-likelihood, negative and in nats; sums over all targets.
 
-        The two differ by label smoothing alone.
+        The two differ by label smoothing and what is said of targets beyond the next.
         """
-        logits, _ = self.model(self.with_noise(batch.inputs, self.config.noise), self.start(batch))
-        logits, targets = logits.flatten(0, 1), batch.targets.flatten()
-        nats = F.cross_entropy(logits, targets, ignore_index=PAD, reduction="sum")
+        inputs, state = self.with_noise(batch.inputs, self.config.noise), self.start(batch)
+        with read_by_head(self.model) as read:
+            logits, _ = self.model(inputs, state)
+        nats = self.nats(logits, batch.targets)
         smoothing = self.config.label_smoothing
-        if not smoothing:
-            return nats, nats.detach()
-        smooth = F.cross_entropy(logits, targets, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
-        return smooth, nats.detach()
+        loss = self.nats(logits, batch.targets, label_smoothing=smoothing) if smoothing else nats
+        if self.training:
+            for distance, head in enumerate(self.heads, start=1):
+                guesses = head(read[0][:, :-distance])
+                loss = loss + self.config.lookahead_weight / distance * self.nats(guesses, batch.targets[:, distance:])
+        return loss, nats.detach()
+
+    @staticmethod
+    def nats(logits: Tensor, targets: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
+        """logits (B, T, V), targets (B, T) -> the sum over all but PAD"""
+        logits, targets = logits.flatten(0, 1), targets.flatten()
+        return F.cross_entropy(logits, targets, ignore_index=PAD, reduction="sum", label_smoothing=label_smoothing)
 
     def start(self, batch: Batch) -> RowState:
         if isinstance(self.model, LanguageModel):
@@ -47,3 +62,26 @@ class Objective(nn.Module):
         drawn = tokens.flatten()[torch.randint(tokens.numel(), tokens.shape, device=tokens.device)]
         replaced = torch.rand(tokens.shape, device=tokens.device) < share
         return torch.where(replaced & (tokens >= NUM_CONTROLS) & (drawn >= NUM_CONTROLS), drawn, tokens)
+
+
+def further_head(model: Model) -> Head:
+    """A head beside the model's own, of the same size."""
+    if not isinstance(model, LanguageModel | Translator):
+        raise ValueError("training.lookahead is for ByteNets alone")
+    head = model.decoder.head
+    channels, symbols = head.logits.weight.shape[1], head.logits.weight.shape[0]
+    return Head(channels, symbols, head.dropout.p)
+
+
+@contextmanager
+def read_by_head(model: Model) -> Iterator[list[Tensor]]:
+    """What the head of a ByteNet reads meanwhile, (B, T, C) each; of other models, nothing."""
+    read: list[Tensor] = []
+    if not isinstance(model, LanguageModel | Translator):
+        yield read
+        return
+    hook = model.decoder.head.register_forward_pre_hook(lambda head, inputs: read.append(inputs[0]))
+    try:
+        yield read
+    finally:
+        hook.remove()

@@ -74,18 +74,19 @@ class Trainer:
         torch.manual_seed(self.config.seed)
         self.model = build(fit_vocabularies(recipe.model, corpus.vocabularies)).to(ranks.device)
         self.dtype = getattr(torch, self.config.precision)
-        objective = Objective(self.model, self.config, dtype=self.dtype)
+        objective = Objective(self.model, self.config, dtype=self.dtype).to(ranks.device)
+        self.heads = objective.heads
         self.objective = parallel(objective, ranks, shard=self.config.shard)
-        self.optimizers = build_optimizers(self.model, self.config)
+        self.optimizers = build_optimizers(objective, self.config)
         self.average = {n: t.clone() for n, t in self.model.state_dict().items()} if self.config.average else None
         self.batches = self._batches(resident(corpus.train, ranks.device))
         self.validation = corpus.validation.head(self.config.validation_characters)
         self.checkpoints = Checkpoints(
-            run, self.model, corpus.vocabularies, decoding=recipe.decoding, writes=ranks.is_first
+            run, self.model, corpus.vocabularies, heads=self.heads, decoding=recipe.decoding, writes=ranks.is_first
         )
         # known of ByteNets alone: what a position costs another model depends on where it stands
         bytenet = self.model if isinstance(self.model, LanguageModel | Translator) else None
-        self.flops_per_target = 3 * forward_flops(bytenet.decoder) if bytenet else 0
+        self.flops_per_target = 3 * (forward_flops(bytenet.decoder) + forward_flops(self.heads)) if bytenet else 0
         self.flops_per_source = 3 * forward_flops(bytenet.encoder) if isinstance(bytenet, Translator) else 0
         self.progress = Progress()
         self.clock = time.perf_counter()
@@ -122,6 +123,7 @@ class Trainer:
         with torch.no_grad():
             for name, tensor in self.model.state_dict().items():
                 tensor.copy_(like(checkpoint.weights[name], tensor))
+        self.heads.load_state_dict(checkpoint.heads)
         restore_optimizers(self.optimizers, checkpoint.optimizers)
         if checkpoint.average is not None:
             self.average = {name: t.to(self.ranks.device) for name, t in checkpoint.average.items()}
@@ -207,7 +209,7 @@ class Trainer:
     def _update(self) -> None:
         factor = rate_factor(self.config, self.share_done())
         if self.config.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+            torch.nn.utils.clip_grad_norm_(self.objective.parameters(), self.config.clip)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group.setdefault("highest_lr", group["lr"])
