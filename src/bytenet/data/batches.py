@@ -6,6 +6,7 @@ A step's batch is divided among ranks and, within a rank, among accumulated part
 however many they are.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -119,18 +120,26 @@ class PairBatches:
         """The rows of each step of an epoch; how many steps there are does not depend on the epoch."""
         generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
         shuffled = generator.permutation(len(self.pairs.source_lengths))
+        buckets = self._buckets(shuffled)
         steps: list[Indices] = []
-        for source_length in np.unique(self.padded_sources):
-            same_source = shuffled[self.padded_sources[shuffled] == source_length]
-            steps += self._steps_of(same_source, int(source_length))
+        for source_length, same_source in itertools.groupby(buckets, key=lambda bucket: bucket[0]):
+            steps += self._steps_of(source_length, [(target_length, rows) for _, target_length, rows in same_source])
         return [steps[i] for i in generator.permutation(len(steps))]
 
-    def _steps_of(self, rows: Indices, source_length: int) -> list[Indices]:
+    def _buckets(self, rows: Indices) -> list[tuple[int, int, Indices]]:
+        """Padded source length, padded target length and the rows that have both, in the order in which they come."""
+        sources, targets = self.padded_sources[rows], self.padded_targets[rows]
+        order = np.lexsort((targets, sources))  # by source, then target; stable
+        sources, targets, rows = sources[order], targets[order], rows[order]
+        starts = np.flatnonzero(np.diff(sources, prepend=-1) | np.diff(targets, prepend=-1))
+        parts = np.split(rows, starts[1:]) if len(rows) else []
+        return [(int(sources[i]), int(targets[i]), part) for i, part in zip(starts, parts, strict=True)]
+
+    def _steps_of(self, source_length: int, buckets: list[tuple[int, Indices]]) -> list[Indices]:
         """Full batches of each target length, then the rest, longest last, in batches as full as the budget allows."""
         steps, rest = [], []
-        for target_length in np.unique(self.padded_targets[rows]):
-            bucket = rows[self.padded_targets[rows] == target_length]
-            size = self._rows_within_budget(source_length, int(target_length))
+        for target_length, bucket in buckets:
+            size = self._rows_within_budget(source_length, target_length)
             full = len(bucket) // size * size
             steps += [bucket[i : i + size] for i in range(0, full, size)]
             rest += bucket[full:].tolist()

@@ -233,9 +233,10 @@ def _encode_pairs(
     ]
     limits = {"max_length": config.max_length, "max_ratio": config.max_ratio}
     filters = {"train": PairFilter(**limits), "validation": PairFilter(**limits)}  # type: ignore[arg-type]
+    held_out_share = 0.0 if config.validation_files.paths else config.held_out
     with PairWriter(folder, "train", made) as train, PairWriter(folder, "validation", made) as validation:
         for pair in config.train_files.read():
-            held_out = not config.validation_files.paths and _is_held_out(pair.source, config.held_out)
+            held_out = bool(held_out_share) and _is_held_out(pair.source, held_out_share)
             (validation if held_out else train).write(pair, filters["validation" if held_out else "train"], advance)
         for pair in config.validation_files.read():
             validation.write(pair, filters["validation"], advance)
