@@ -206,7 +206,7 @@ def failing_tests(fault: Fault | None) -> list[str]:
         shutil.copy(ROOT / "pyproject.toml", copy)
         if fault is not None:
             put_in(fault, copy / "src" / "bytenet" / fault.file)
-        tests = ["tests/model", "tests/decoding", "tests/test_vocabulary.py"]
+        tests = ["tests/model", "tests/decoding", "tests/test_vocabulary.py", "tests/training/test_trainer.py"]
         options = ["-n", "auto", "-m", "not slow", "-rfE", "--maxfail", str(ENOUGH), "--hypothesis-profile", "faults"]
         command = [sys.executable, "-m", "pytest", *options, *tests]
         environment = os.environ | {"PYTHONPATH": str(copy / "src")}
