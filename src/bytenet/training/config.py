@@ -43,7 +43,7 @@ class TrainingConfig:
     lookahead: int = 0
     """Not in the paper: how many targets beyond the next one each position learns to predict, too, so that it looks
     further than the spelling of a word. Heads of their own do that, which the model does not keep."""
-    lookahead_weight: float = 0.4
+    lookahead_weight: float = 0.2
     """How much the first of them counts, beside 1 for the next target; the second half of that, the third a third."""
     average: float = 0.0
     """The decay of a running average of the weights, which is then the model; 0 for none."""
