@@ -113,8 +113,8 @@ FAULTS = [
     Fault(
         "a representation is as long as the longest of the batch",
         "model/translator.py",
-        "    if kept is not None:\n        representation = representation * kept\n",
-        "",
+        "return representation if kept is None else representation * kept",
+        "return representation",
     ),
     Fault(
         "the kernel reaches one position into the future",
