@@ -54,6 +54,11 @@ class PairsConfig:
     """Pairs with a longer side are dropped; 0 for no limit."""
     max_ratio: float = 0.0
     """Pairs with one side more than so many times as long as the other are dropped; 0 for no limit."""
+    typed: float = 0.0
+    """The share of the training pairs that are read with the marks that keyboards have: straight quotation marks and
+    apostrophes, hyphens for dashes, on both sides."""
+    capitals: float = 0.0
+    """The share of the training pairs that are read in capitals, on both sides."""
 
     def __post_init__(self) -> None:
         check_train(self.train + self.train_source)
@@ -68,6 +73,9 @@ class PairsConfig:
             raise ValueError(f"max_length must be at least 0, not {self.max_length}")
         if self.max_ratio != 0 and not self.max_ratio >= 1:
             raise ValueError(f"max_ratio must be at least 1, or 0 for no limit, not {self.max_ratio}")
+        for name in ("typed", "capitals"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
 
     @property
     def train_files(self) -> PairFiles:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from bytenet.data.config import DataConfig, DigitsConfig, PairsConfig, TextConfig
 from bytenet.data.digits import write_digits
+from bytenet.data.keyboard import rewritten
 from bytenet.data.pairs import Pair, PairFiles, PairFilter
 from bytenet.data.reading import read_chunks, read_text
 from bytenet.vocabulary import Bytes, Characters, Vocabulary, VocabularyConfig, vocabulary_from_json
@@ -236,8 +237,11 @@ def _encode_pairs(
     held_out_share = 0.0 if config.validation_files.paths else config.held_out
     with PairWriter(folder, "train", made) as train, PairWriter(folder, "validation", made) as validation:
         for pair in config.train_files.read():
-            held_out = bool(held_out_share) and _is_held_out(pair.source, held_out_share)
-            (validation if held_out else train).write(pair, filters["validation" if held_out else "train"], advance)
+            if held_out_share and _is_held_out(pair.source, held_out_share):
+                validation.write(pair, filters["validation"], advance)
+            else:
+                pair = rewritten(pair, share_typed=config.typed, share_capitals=config.capitals)
+                train.write(pair, filters["train"], advance)
         for pair in config.validation_files.read():
             validation.write(pair, filters["validation"], advance)
     if not filters["train"].kept:
