@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bytenet.data.pairs import PairFiles
+from bytenet.data.rewriting import Shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,9 @@ class PairsConfig:
     apostrophes, hyphens for dashes, on both sides."""
     capitals: float = 0.0
     """The share of the training pairs that are read in capitals, on both sides."""
+    renamed: float = 0.0
+    """The share of the training pairs in which names and numbers that stand on both sides give way to invented ones, so
+    that a model learns to copy."""
 
     def __post_init__(self) -> None:
         check_train(self.train + self.train_source)
@@ -73,9 +77,13 @@ class PairsConfig:
             raise ValueError(f"max_length must be at least 0, not {self.max_length}")
         if self.max_ratio != 0 and not self.max_ratio >= 1:
             raise ValueError(f"max_ratio must be at least 1, or 0 for no limit, not {self.max_ratio}")
-        for name in ("typed", "capitals"):
+        for name in ("typed", "capitals", "renamed"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
+
+    @property
+    def rewriting(self) -> Shares:
+        return Shares(typed=self.typed, capitals=self.capitals, renamed=self.renamed)
 
     @property
     def train_files(self) -> PairFiles:

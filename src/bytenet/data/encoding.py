@@ -22,9 +22,9 @@ from torch import Tensor
 
 from bytenet.data.config import DataConfig, DigitsConfig, PairsConfig, TextConfig
 from bytenet.data.digits import write_digits
-from bytenet.data.keyboard import rewritten
 from bytenet.data.pairs import Pair, PairFiles, PairFilter
 from bytenet.data.reading import read_chunks, read_text
+from bytenet.data.rewriting import Rewriter
 from bytenet.vocabulary import Bytes, Characters, Vocabulary, VocabularyConfig, vocabulary_from_json
 
 FORMAT = 1
@@ -235,13 +235,13 @@ def _encode_pairs(
     limits = {"max_length": config.max_length, "max_ratio": config.max_ratio}
     filters = {"train": PairFilter(**limits), "validation": PairFilter(**limits)}  # type: ignore[arg-type]
     held_out_share = 0.0 if config.validation_files.paths else config.held_out
+    rewrite = Rewriter(config.rewriting)
     with PairWriter(folder, "train", made) as train, PairWriter(folder, "validation", made) as validation:
         for pair in config.train_files.read():
             if held_out_share and _is_held_out(pair.source, held_out_share):
                 validation.write(pair, filters["validation"], advance)
             else:
-                pair = rewritten(pair, share_typed=config.typed, share_capitals=config.capitals)
-                train.write(pair, filters["train"], advance)
+                train.write(rewrite(pair), filters["train"], advance)
         for pair in config.validation_files.read():
             validation.write(pair, filters["validation"], advance)
     if not filters["train"].kept:
