@@ -9,7 +9,7 @@ import pytest
 from bytenet.decoding.beam_search import BeamConfig
 from bytenet.decoding.sampling import SamplingConfig
 from bytenet.serving.jobs import CompletionJob, LateError, TranslationJob, Written
-from bytenet.serving.scheduler import BusyError, Scheduler
+from bytenet.serving.scheduler import BusyError, Scheduler, Share
 from tests.pipelines import LETTERS, language_model, pipeline_of, translator
 
 LONG = 60.0
@@ -146,6 +146,28 @@ def test_a_fault_in_one_lane_leaves_the_others_alone(scheduler, monkeypatch):
 
 def broken(*_: object) -> None:
     raise ZeroDivisionError
+
+
+def test_time_goes_to_all_lanes_and_twice_as_much_to_shorter_requests(monkeypatch):
+    scheduler = Scheduler(None, None)
+    scheduler.close()
+    clock, worked = [0.0], [0.0, 0.0, 0.0]
+    monkeypatch.setattr("bytenet.serving.scheduler.time.perf_counter", lambda: clock[0])
+
+    class Busy:
+        def __init__(self, number: int, seconds: float) -> None:
+            self.number, self.seconds = number, seconds
+
+        def work(self) -> int:
+            clock[0] += self.seconds
+            worked[self.number] += self.seconds
+            return 0
+
+    lanes = [Busy(0, 0.01), Busy(1, 0.03), Busy(2, 0.07)]
+    scheduler._shares = {i: Share(lane, 0.0, 2**i) for i, lane in enumerate(lanes)}  # type: ignore[arg-type]
+    while clock[0] < 70:
+        scheduler._work()
+    assert worked == pytest.approx([40, 20, 10], abs=0.2)
 
 
 def test_closing_finishes_what_was_taken_and_takes_no_more():

@@ -21,7 +21,7 @@ from bytenet.serving.jobs import CompletionJob, Job, TranslationJob, Written
 from bytenet.vocabulary import BEGIN, END
 
 LANE_ROWS = 768  # beyond this a step's time grows with the rows
-READ_AT_ONCE = 1024  # positions of sources or prompts: nobody waits long for one that reads
+READ_AT_ONCE = 512  # positions of sources or prompts: nobody waits long for one that reads
 
 
 class Lane(Protocol):

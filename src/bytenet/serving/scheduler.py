@@ -1,8 +1,8 @@
 """The thread that decodes: what arrives together is decoded together, and nobody waits for a longer request to end.
 
-Requests of one kind and about one size share a lane, whose rows are one batch. Lanes share the time evenly: the next
-one to do a piece of work is the one that has had the least. Long requests, however many there are, then slow a short
-one down as one other lane does.
+Requests of one kind and about one size share a lane, whose rows are one batch. The next lane to do a piece of work is
+the one that has had the least time for its price: where all have work, one of short requests gets twice as much as the
+next. Long requests, however many there are, then hardly slow a short one down, and go on all the same.
 """
 
 import threading
@@ -25,10 +25,12 @@ class BusyError(Exception):
 
 @dataclass(eq=False)
 class Share:
-    """A lane, and the seconds of work that it has had."""
+    """A lane, and the seconds of work that it has had, by its price."""
 
     lane: Lane
     had: float
+    price: int
+    """What a second is counted as: more for long requests, which can wait better."""
 
 
 class Scheduler:
@@ -114,12 +116,11 @@ class Scheduler:
                 return
 
     def _add(self, job: Job) -> None:
-        key: Hashable = sum(job.size > size for size in SIZES)
-        if isinstance(job, TranslationJob):
-            key = (key, job.config)
+        rank = sum(job.size > size for size in SIZES)
+        key: Hashable = (rank, job.config) if isinstance(job, TranslationJob) else rank
         if key not in self._shares:
             least = min((share.had for share in self._shares.values()), default=0.0)
-            self._shares[key] = Share(self._make(job), least)
+            self._shares[key] = Share(self._make(job), least, 2**rank)
         self._shares[key].lane.add(job)
 
     def _make(self, job: Job) -> Lane:
@@ -140,7 +141,7 @@ class Scheduler:
                 del self._shares[key]
 
     def _work(self) -> None:
-        """A piece of work for the lane that has had the least."""
+        """A piece of work for the lane that has had the least time for its price."""
         key, share = min(self._shares.items(), key=lambda item: item[1].had)
         begin = time.perf_counter()
         try:
@@ -149,4 +150,4 @@ class Scheduler:
             for job in share.lane.jobs():
                 job.fail(error)
             del self._shares[key]
-        share.had += time.perf_counter() - begin
+        share.had += share.price * (time.perf_counter() - begin)
