@@ -16,7 +16,7 @@ from bytenet.training import checkpoint, trainer
 from bytenet.training.metrics import read_metrics
 from bytenet.training.objective import Objective
 from bytenet.training.preparation import locked
-from bytenet.training.trainer import Trainer, train
+from bytenet.training.trainer import Trainer, fast_products, train
 from tests.training.runs import KINDS, same_weights, small_recipe
 
 
@@ -271,6 +271,14 @@ def test_bf16_and_label_smoothing_train(tmp_path):
     train(recipe, tmp_path / "run")
     bits = [line["bits"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "bits" in line]
     assert bits[-1] < 0.8 * bits[0]
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [(torch.bfloat16, True), (torch.float32, False)])
+def test_products_are_fast_beside_bf16_and_afterwards_as_they_were(dtype, expected):
+    assert not torch.backends.cuda.matmul.allow_tf32
+    with fast_products(dtype):
+        assert torch.backends.cuda.matmul.allow_tf32 == expected
+    assert not torch.backends.cuda.matmul.allow_tf32
 
 
 def test_the_run_folder_survives_being_moved(tmp_path):
