@@ -6,7 +6,6 @@ PAD, because the network must be able to tell a strange character from no charac
 """
 
 import codecs
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -19,6 +18,9 @@ NUM_CONTROLS = 3  # PAD, BEGIN, END
 NUM_CODE_POINTS = 0x110000
 NUM_BYTES = 256
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+Counts = npt.NDArray[np.int64]
+"""How often each byte or code point occurs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,17 @@ class Characters:
     @classmethod
     def from_corpus(cls, texts: Iterable[str], symbols: int) -> Self:
         """Keep the most frequent characters; equally frequent ones in the order of their code points."""
-        return cls(_most_frequent((Counter(text) for text in texts), symbols))
+        return cls.from_counts(count_symbols(texts, cls), symbols)
+
+    @classmethod
+    def from_counts(cls, counts: Counts, symbols: int) -> Self:
+        """The same from how often each code point occurs."""
+        return cls(map(chr, _most_frequent(counts, symbols)))
+
+    @staticmethod
+    def count(text: str) -> Counts:
+        """How often each code point occurs in a text, up to its last one."""
+        return np.bincount(_code_points(text))
 
     def __len__(self) -> int:
         return UNKNOWN + 1 + len(self.symbols)
@@ -73,8 +85,12 @@ class Characters:
 
     def encode_array(self, text: str) -> npt.NDArray[np.int32]:
         """The ids of a text, one a character, without BEGIN or END."""
-        code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        return np.take(self._ids, code_points)
+        return np.take(self._ids, _code_points(text))
+
+    @staticmethod
+    def lengths(texts: Iterable[str]) -> list[int]:
+        """How many ids each text has."""
+        return list(map(len, texts))
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, one a character, without BEGIN or END."""
@@ -117,9 +133,17 @@ class Bytes:
     @classmethod
     def from_corpus(cls, texts: Iterable[str | bytes], symbols: int = NUM_BYTES) -> Self:
         """Keep the most frequent bytes; with 256 the corpus does not matter and is not read."""
-        if symbols == NUM_BYTES:
-            return cls()
-        return cls(_most_frequent((Counter(_to_bytes(text)) for text in texts), symbols))
+        return cls() if symbols == NUM_BYTES else cls.from_counts(count_symbols(texts, cls), symbols)
+
+    @classmethod
+    def from_counts(cls, counts: Counts, symbols: int) -> Self:
+        """The same from how often each byte occurs."""
+        return cls() if symbols == NUM_BYTES else cls(_most_frequent(counts, symbols))
+
+    @staticmethod
+    def count(text: str | bytes) -> Counts:
+        """How often each byte occurs in a text, up to its last one."""
+        return np.bincount(np.frombuffer(_to_bytes(text), dtype=np.uint8))
 
     def __len__(self) -> int:
         return self._first + len(self.symbols)
@@ -133,6 +157,11 @@ class Bytes:
     def encode_array(self, text: str | bytes) -> npt.NDArray[np.int32]:
         """The ids of a text, one a byte, without BEGIN or END."""
         return np.take(self._ids, np.frombuffer(_to_bytes(text), dtype=np.uint8))
+
+    @staticmethod
+    def lengths(texts: Iterable[str]) -> list[int]:
+        """How many ids each text has."""
+        return [len(text) if text.isascii() else len(_to_bytes(text)) for text in texts]
 
     def encode(self, text: str | bytes) -> list[int]:
         """The ids of a text, one a byte, without BEGIN or END."""
@@ -193,12 +222,23 @@ def vocabulary_from_json(value: Any) -> Vocabulary:
     raise ValueError('a vocabulary needs "kind" ("characters" or "bytes") and the list "symbols"')
 
 
-def _most_frequent(counts: Iterable[Counter[Any]], number: int) -> list[Any]:
-    total: Counter[Any] = Counter()
-    for count in counts:
-        total.update(count)
-    ranked = sorted(total, key=lambda symbol: (-total[symbol], symbol))
-    return ranked[:number]
+def count_symbols(texts: Iterable[Any], kind: type[Characters] | type[Bytes]) -> Counts:
+    """How often each symbol occurs in all of these texts together."""
+    total: Counts = np.zeros(NUM_BYTES if kind is Bytes else NUM_CODE_POINTS, dtype=np.int64)
+    for text in texts:
+        counts = kind.count(text)
+        total[: len(counts)] += counts
+    return total
+
+
+def _most_frequent(counts: Counts, number: int) -> list[int]:
+    """The most frequent symbols that occur at all, equally frequent ones in their order."""
+    order = np.argsort(-counts, kind="stable")[: min(number, np.count_nonzero(counts))]
+    return order.tolist()  # type: ignore[no-any-return]
+
+
+def _code_points(text: str) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
 def _checked(ids: Iterable[int], size: int) -> Iterator[int]:

@@ -177,7 +177,7 @@ def test_the_recipes_own_commands_put_its_files_in_place(
     server: PublicServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     for name in PATHS:
-        publish(server, name, *("".join(f"{word} {n}\n" for n in range(1002)) for word in ("number", "Nummer")))
+        publish(server, name, *("".join(f"{word} {n}\n" for n in range(2002)) for word in ("number", "Nummer")))
     sides = (f"dev/newstest2013-{side}.sgm" for side in ("src.en", "ref.de"))
     server.files["/dev.tgz"] = tar_of(dict.fromkeys(sides, '<seg id="1">2013</seg>'))
     newstest = replace(CORPORA["newstest"], build=partial(corpora._build_newstest, pairs={2013: 1}))

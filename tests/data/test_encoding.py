@@ -156,6 +156,7 @@ def test_encoding_a_text_takes_no_more_memory_when_it_is_longer(folder, cache, m
 
 def test_encoding_pairs_takes_no_more_memory_when_they_are_more(folder, cache, monkeypatch):
     in_parts(monkeypatch, 1 << 13)
+    monkeypatch.setattr(encoding, "PAIRS_AT_ONCE", 256)
 
     def peak(lines: int) -> int:
         config = PairsConfig(train=(str(write(folder, "growing.tsv", "some wörds\tof a pair\n" * lines)),))
@@ -168,6 +169,18 @@ def test_encoding_pairs_takes_no_more_memory_when_they_are_more(folder, cache, m
     peak(1500)  # what is made once
     lengths = 2 * 8 * 2  # a pair's lengths are kept in memory: two of 8 bytes, twice while they are opened
     assert peak(6000) < peak(3000) + 3000 * lengths + 50_000
+
+
+@pytest.mark.parametrize("vocabulary", [BYTES, CHARACTERS])
+def test_how_many_pairs_are_encoded_at_once_changes_nothing(folder, cache, monkeypatch, vocabulary):
+    lines = [f"{'ä' * (n % 7)} {n}\t„{n}“{'ö' * (n % 5)}\n" for n in range(100)]
+    config = PairsConfig(train=(str(write(folder, "several.tsv", "".join(lines))),), max_length=8, typed=0.5)
+    found = []
+    for at_once in (1, 7, 100, 4096):
+        monkeypatch.setattr(encoding, "PAIRS_AT_ONCE", at_once)
+        corpus = encode_anew(config, [vocabulary, vocabulary], cache)
+        found.append((decoded(corpus, corpus.train), decoded(corpus, corpus.validation), corpus.notes))
+    assert all(other == found[0] for other in found)
 
 
 def test_the_head_of_a_split_is_its_beginning(folder, cache):

@@ -278,7 +278,7 @@ CORPORA: dict[str, Corpus] = {
             licence="CC BY 2.0 FR",
             home="https://object.pouta.csc.fi/OPUS-Tatoeba/v2023-04-12/moses",
             build=_build_tatoeba,
-            then="bytenet data hold-out data/tatoeba/all.tsv --out data/tatoeba --pairs 1000",
+            then="bytenet data hold-out data/tatoeba/all.tsv --out data/tatoeba/choosing",
         ),
     )
 }

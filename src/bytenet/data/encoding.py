@@ -25,10 +25,18 @@ from bytenet.data.digits import write_digits
 from bytenet.data.pairs import Pair, PairFiles, PairFilter
 from bytenet.data.reading import read_chunks, read_text
 from bytenet.data.rewriting import Rewriter
-from bytenet.vocabulary import Bytes, Characters, Vocabulary, VocabularyConfig, vocabulary_from_json
+from bytenet.vocabulary import (
+    Bytes,
+    Characters,
+    Vocabulary,
+    VocabularyConfig,
+    count_symbols,
+    vocabulary_from_json,
+)
 
 FORMAT = 1
 MANIFEST = "corpus.json"
+PAIRS_AT_ONCE = 4096
 Advance = Callable[[int], None]
 """Told how many more characters (or bytes) were encoded."""
 
@@ -207,16 +215,16 @@ def _parts(names: Iterable[str], vocabulary: Vocabulary | type[Vocabulary]) -> I
 
 
 def _text_vocabulary(names: Sequence[str], config: VocabularyConfig) -> Vocabulary:
-    kind = Bytes if config.kind == "bytes" else Characters
-    return _make_vocabulary(_parts(names, kind), config)
+    kind = _kind(config)
+    return kind.from_corpus(_parts(names, kind), config.symbols)  # type: ignore[arg-type]
 
 
-def _make_vocabulary(texts: Iterable[Any], config: VocabularyConfig) -> Vocabulary:
+def _kind(config: VocabularyConfig) -> type[Characters] | type[Bytes]:
     match config.kind:
         case "bytes":
-            return Bytes.from_corpus(texts, config.symbols)
+            return Bytes
         case "characters":
-            return Characters.from_corpus(texts, config.symbols)
+            return Characters
 
 
 def _write_digits(config: DigitsConfig, folder: Path) -> PairsConfig:
@@ -228,22 +236,20 @@ def _write_digits(config: DigitsConfig, folder: Path) -> PairsConfig:
 def _encode_pairs(
     config: PairsConfig, vocabularies: Sequence[VocabularyConfig], folder: Path, advance: Advance
 ) -> dict[str, Any]:
-    made = [
-        _make_vocabulary(_one_side(config.train_files, side), vocabulary)
-        for side, vocabulary in zip(("source", "target"), vocabularies, strict=True)
-    ]
+    made = _pair_vocabularies(config.train_files, vocabularies)
     limits = {"max_length": config.max_length, "max_ratio": config.max_ratio}
     filters = {"train": PairFilter(**limits), "validation": PairFilter(**limits)}  # type: ignore[arg-type]
+    train, validation = (PairWriter(folder, name, made, filter_, advance) for name, filter_ in filters.items())
     held_out_share = 0.0 if config.validation_files.paths else config.held_out
     rewrite = Rewriter(config.rewriting)
-    with PairWriter(folder, "train", made) as train, PairWriter(folder, "validation", made) as validation:
+    with train, validation:
         for pair in config.train_files.read():
             if held_out_share and _is_held_out(pair.source, held_out_share):
-                validation.write(pair, filters["validation"], advance)
+                validation.write(pair)
             else:
-                train.write(rewrite(pair), filters["train"], advance)
+                train.write(rewrite(pair))
         for pair in config.validation_files.read():
-            validation.write(pair, filters["validation"], advance)
+            validation.write(pair)
     if not filters["train"].kept:
         nothing_left = f"{config.train_files.paths[0]}: no pair to learn from is left"
         raise ValueError("; ".join([nothing_left, *filters["train"].report()]))
@@ -253,11 +259,15 @@ def _encode_pairs(
     return {"vocabularies": [vocabulary.to_json() for vocabulary in made], "notes": notes}
 
 
-def _one_side(files: PairFiles, side: str) -> Iterator[str]:
-    """The sources or the targets, many joined at a time: characters are counted faster so."""
-    sentences = (getattr(pair, side) for pair in files.read())
-    while batch := list(itertools.islice(sentences, 1000)):
-        yield "".join(batch)
+def _pair_vocabularies(files: PairFiles, configs: Sequence[VocabularyConfig]) -> list[Vocabulary]:
+    """Of the sources and of the targets, which are counted many at a time: that is faster."""
+    kinds = [_kind(config) for config in configs]
+    counts = [count_symbols((), kind) for kind in kinds]
+    pairs = files.read()
+    while batch := list(itertools.islice(pairs, PAIRS_AT_ONCE)):
+        for total, kind, side in zip(counts, kinds, ("source", "target"), strict=True):
+            total += count_symbols(["".join(getattr(pair, side) for pair in batch)], kind)
+    return [kind.from_counts(total, config.symbols) for kind, total, config in zip(kinds, counts, configs, strict=True)]
 
 
 def _is_held_out(source: str, share: float) -> bool:
@@ -266,10 +276,13 @@ def _is_held_out(source: str, share: float) -> bool:
 
 
 class PairWriter:
-    """Writes the pairs that a filter keeps as three files: sources, targets, lengths."""
+    """Writes the pairs that a filter keeps as three files: sources, targets, lengths; many at a time."""
 
-    def __init__(self, folder: Path, name: str, vocabularies: Sequence[Vocabulary]) -> None:
-        self.vocabularies = vocabularies
+    def __init__(
+        self, folder: Path, name: str, vocabularies: Sequence[Vocabulary], filter_: PairFilter, advance: Advance
+    ) -> None:
+        self.vocabularies, self.filter, self.advance = vocabularies, filter_, advance
+        self.waiting: list[Pair] = []
         self.files: list[BinaryIO] = [
             (folder / f"{name}.{part}").open("wb") for part in ("source", "target", "lengths")
         ]
@@ -277,14 +290,27 @@ class PairWriter:
     def __enter__(self) -> "PairWriter":
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        for file in self.files:
-            file.close()
+    def __exit__(self, kind: object, *exception: object) -> None:
+        try:
+            if kind is None:
+                self._flush()
+        finally:
+            for file in self.files:
+                file.close()
 
-    def write(self, pair: Pair, filter_: PairFilter, advance: Advance) -> None:
-        sides = [v.encode_array(text) for v, text in zip(self.vocabularies, (pair.source, pair.target), strict=True)]
-        advance(len(sides[0]) + len(sides[1]))
-        if filter_.keeps(sides[0], sides[1], pair.place):
-            for file, vocabulary, tokens in zip(self.files, self.vocabularies, sides, strict=False):
-                file.write(tokens.astype(_dtype(vocabulary)).tobytes())
-            self.files[2].write(np.array([len(tokens) for tokens in sides], dtype=np.int64).tobytes())
+    def write(self, pair: Pair) -> None:
+        self.waiting.append(pair)
+        if len(self.waiting) == PAIRS_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        pairs, self.waiting = self.waiting, []
+        sides = [[pair.source for pair in pairs], [pair.target for pair in pairs]]
+        lengths = np.array([v.lengths(side) for v, side in zip(self.vocabularies, sides, strict=True)], dtype=np.int64)
+        self.advance(int(lengths.sum()))
+        keeps = map(self.filter.keeps, *lengths.tolist(), [pair.place for pair in pairs])
+        kept = np.fromiter(keeps, dtype=np.bool_, count=len(pairs))
+        for file, vocabulary, side, own in zip(self.files, self.vocabularies, sides, lengths, strict=False):
+            tokens = vocabulary.encode_array("".join(side))
+            file.write(tokens[np.repeat(kept, own)].astype(_dtype(vocabulary)).tobytes())
+        self.files[2].write(lengths[:, kept].T.tobytes())

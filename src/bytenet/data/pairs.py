@@ -1,7 +1,7 @@
 """Sentence pairs: from TSV files or from two aligned files, with limits on lengths."""
 
 import itertools
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,9 +67,9 @@ class PairFilter:
     dropped: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
 
-    def keeps(self, source: Sized, target: Sized, place: str) -> bool:
-        """Whether a pair of encoded sentences is kept."""
-        reason = self._reason(len(source), len(target))
+    def keeps(self, source: int, target: int, place: str) -> bool:
+        """Whether a pair of encoded sentences of such lengths is kept."""
+        reason = self._reason(source, target)
         if reason is None:
             self.kept += 1
             return True

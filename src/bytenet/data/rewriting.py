@@ -14,12 +14,13 @@ from bytenet.data.pairs import Pair
 
 _QUOTED = re.compile(r"‘([^‘]*?)’(?!\w)")  # the last one is no apostrophe within a word
 _PLAIN = {
-    **dict.fromkeys(map(ord, "“”„‟«»"), '"'),
-    **dict.fromkeys(map(ord, "‘’\u201a\u201b\u00b4`"), "'"),  # low and reversed quotation marks, accents by themselves
-    **dict.fromkeys(map(ord, "–—\u2212"), "-"),  # the last one is a minus
-    **dict.fromkeys(map(ord, "\u00a0\u202f"), " "),  # spaces at which no line breaks
-    ord("…"): "...",
+    **dict.fromkeys("“”„‟«»", '"'),
+    **dict.fromkeys("‘’\u201a\u201b\u00b4`", "'"),  # low and reversed quotation marks, accents by themselves
+    **dict.fromkeys("–—\u2212", "-"),  # the last one is a minus
+    **dict.fromkeys("\u00a0\u202f", " "),  # spaces at which no line breaks
+    "…": "...",
 }
+_TYPESET = re.compile(f"[{''.join(_PLAIN)}]")  # searched for: they are rare, and str.translate looks every character up
 _WORD = re.compile(r"[^\W\d_]{3,}|\d+")
 
 # What invented names are made of, the common ones several times.
@@ -61,7 +62,7 @@ class Rewriter:
 
 def typed(text: str) -> str:
     """With the marks that keyboards have: straight quotation marks and apostrophes, hyphens for dashes, three dots."""
-    return _QUOTED.sub(r'"\1"', text).translate(_PLAIN)
+    return _TYPESET.sub(lambda mark: _PLAIN[mark[0]], _QUOTED.sub(r'"\1"', text))
 
 
 def renamed(pair: Pair, chance: random.Random) -> Pair:

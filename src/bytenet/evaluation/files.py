@@ -189,7 +189,7 @@ def read_lengths(
     found, filter_ = array("q"), PairFilter(max_length=0, max_ratio=0)
     for number, pair in enumerate(read_tsv(file), start=1):
         source, target = (text.encode() if unit == "bytes" else text for text in (pair.source, pair.target))
-        if filter_.keeps(source, target, pair.place):
+        if filter_.keeps(len(source), len(target), pair.place):
             found.extend((len(source), len(target)))
         if number % PAIRS_AT_ONCE == 0:
             watch(number)
