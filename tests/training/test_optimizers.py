@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bytenet.model.convolution import Pointwise
 from bytenet.training.config import TrainingConfig
 from bytenet.training.optimizers import Muon, build_optimizers, orthogonalize, rate_factor
 from tests.model.strategies import language_models, translators
@@ -58,11 +59,24 @@ def test_the_parts_of_a_matrix_are_treated_as_each_would_be_alone():
     torch.testing.assert_close(whole, torch.cat(parts))
 
 
-@given(st.one_of(language_models(), translators()), st.sampled_from(["adam", "adamw", "muon"]))
-def test_every_parameter_has_one_optimizer(model, name):
-    optimizers = build_optimizers(model, TrainingConfig(optimizer=name))
-    owned = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
-    assert sorted(map(id, owned)) == sorted(map(id, model.parameters()))
+@given(
+    st.one_of(language_models(), translators()),
+    st.sampled_from(["adam", "adamw", "muon"]),
+    st.sampled_from(["blocks", "all"]),
+    st.sampled_from(["all", "products"]),
+)
+def test_every_parameter_has_one_optimizer_and_what_is_only_looked_up_need_not_fade(model, name, matrices, decays):
+    config = TrainingConfig(optimizer=name, matrices=matrices, decays=decays, weight_decay=0.5)
+    groups = [(type(each), group) for each in build_optimizers(model, config) for group in each.param_groups]
+    assert sorted(id(p) for _, group in groups for p in group["params"]) == sorted(map(id, model.parameters()))
+    products = [module for module in model.modules() if isinstance(module, Pointwise)]
+    weights = {id(module.weight) for module in products}
+    logits = {id(module.weight) for module in products if module.bias is not None}
+    for kind, group in groups:
+        for parameter in group["params"]:
+            assert (group["weight_decay"] > 0) == (decays == "all" or id(parameter) in weights)
+            if name == "muon" and matrices == "all":
+                assert (kind is Muon) == (id(parameter) in weights - logits)
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])

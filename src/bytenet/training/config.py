@@ -20,13 +20,18 @@ class TrainingConfig:
     accumulation: int = 1
     """In how many parts, one after the other, a step goes over its batch; more need less memory."""
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
-    """Adam is the paper's; Muon takes the blocks' matrices and leaves the rest to AdamW."""
+    """Adam is the paper's; Muon takes matrices and leaves the rest to AdamW."""
     learning_rate: float = 3e-4
     """At its highest."""
     matrix_learning_rate: float = 1.5e-3
-    """Muon's, for the blocks' matrices; scaled so that its updates are as large as AdamW's with the same rate."""
+    """Muon's; scaled so that its updates are as large as AdamW's with the same rate."""
+    matrices: Literal["blocks", "all"] = "blocks"
+    """Which matrices Muon takes: those of the blocks, or those between and behind them, too, all but the logits'."""
     weight_decay: float = 0.0
     """With "adam" a term of the gradient, as in the paper; with the others a factor beside it."""
+    decays: Literal["all", "products"] = "all"
+    """What weight decay is for: all parameters, or only those of products, so that what is rarely read, such as the
+    embedding of a rare n-gram, does not fade meanwhile."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the rate falls to nothing by the end of the run; the paper keeps it constant."""
     warmup: float = 0.0

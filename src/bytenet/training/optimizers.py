@@ -10,27 +10,30 @@ from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
 from bytenet.model.blocks import MultiplicativeUnit, Stack
+from bytenet.model.convolution import Pointwise
 from bytenet.training.config import TrainingConfig
 
 
 def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer]:
-    """One for all parameters, or Muon for the blocks' matrices and AdamW for the rest."""
+    """One for all parameters, or Muon for matrices and AdamW for the rest."""
     fused = next(model.parameters()).device.type == "cuda"
     options = {"lr": config.learning_rate, "weight_decay": config.weight_decay, "fused": fused}
     match config.optimizer:
         case "adam":
-            return [Adam(model.parameters(), **options)]  # type: ignore[arg-type]
+            return [Adam(decayed(model, model.parameters(), config), **options)]  # type: ignore[arg-type]
         case "adamw":
-            return [AdamW(model.parameters(), **options)]  # type: ignore[arg-type]
+            return [AdamW(decayed(model, model.parameters(), config), **options)]  # type: ignore[arg-type]
         case "muon":
             stacks = [module for module in model.modules() if isinstance(module, Stack)]
             units = [unit for stack in stacks for unit in stack.modules() if isinstance(unit, MultiplicativeUnit)]
             gates = [unit.convolution.mix.weight for unit in units]
             whole = without(gates, (p for stack in stacks for p in stack.parameters() if p.ndim == 2))
-            matrices = [{"params": gates, "parts": 4}, {"params": whole, "parts": 1}]
             if not gates and not whole:
                 raise ValueError('training.optimizer = "muon" is for blocks, and this model has none')
-            rest = without([*gates, *whole], model.parameters())
+            if config.matrices == "all":
+                whole += without([*gates, *whole], (p.weight for p in products(model) if p.bias is None))
+            matrices = [{"params": gates, "parts": 4}, {"params": whole, "parts": 1}]
+            rest = decayed(model, without([*gates, *whole], model.parameters()), config)
             muon = Muon(
                 [group for group in matrices if group["params"]],
                 lr=config.matrix_learning_rate,
@@ -39,7 +42,25 @@ def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer
             return [muon, AdamW(rest, **options)]  # type: ignore[arg-type]
 
 
-def without(chosen: Iterable[Tensor], parameters: Iterable[Tensor]) -> list[Tensor]:
+def products(model: nn.Module) -> list[Pointwise]:
+    """What multiplies by a matrix; only those that make logits have a bias."""
+    return [module for module in model.modules() if isinstance(module, Pointwise)]
+
+
+def decayed(model: nn.Module, parameters: Iterable[Tensor], config: TrainingConfig) -> list[Any]:
+    """The parameters, or groups of them: with the weight decay, and without."""
+    if config.decays == "all":
+        return list(parameters)
+    parameters = list(parameters)
+    others = without((p.weight for p in products(model)), parameters)
+    groups: list[dict[str, Any]] = [
+        {"params": without(others, parameters)},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def without(chosen: Iterable[Tensor], parameters: Iterable[Tensor]) -> list[Any]:
     ids = set(map(id, chosen))
     return [parameter for parameter in parameters if id(parameter) not in ids]
 
