@@ -29,9 +29,6 @@ class TrainingConfig:
     """Which matrices Muon takes: those of the blocks, or those between and behind them, too, all but the logits'."""
     weight_decay: float = 0.0
     """With "adam" a term of the gradient, as in the paper; with the others a factor beside it."""
-    decays: Literal["all", "products"] = "all"
-    """What weight decay is for: all parameters, or only those of products, so that what is rarely read, such as the
-    embedding of a rare n-gram, does not fade meanwhile."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the rate falls to nothing by the end of the run; the paper keeps it constant."""
     warmup: float = 0.0

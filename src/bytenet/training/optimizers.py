@@ -20,9 +20,9 @@ def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer
     options = {"lr": config.learning_rate, "weight_decay": config.weight_decay, "fused": fused}
     match config.optimizer:
         case "adam":
-            return [Adam(decayed(model, model.parameters(), config), **options)]  # type: ignore[arg-type]
+            return [Adam(model.parameters(), **options)]  # type: ignore[arg-type]
         case "adamw":
-            return [AdamW(decayed(model, model.parameters(), config), **options)]  # type: ignore[arg-type]
+            return [AdamW(model.parameters(), **options)]  # type: ignore[arg-type]
         case "muon":
             stacks = [module for module in model.modules() if isinstance(module, Stack)]
             units = [unit for stack in stacks for unit in stack.modules() if isinstance(unit, MultiplicativeUnit)]
@@ -31,9 +31,10 @@ def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer
             if not gates and not whole:
                 raise ValueError('training.optimizer = "muon" is for blocks, and this model has none')
             if config.matrices == "all":
-                whole += without([*gates, *whole], (p.weight for p in products(model) if p.bias is None))
+                products = (module for module in model.modules() if isinstance(module, Pointwise))
+                whole += without([*gates, *whole], (p.weight for p in products if p.bias is None))  # logits have one
             matrices = [{"params": gates, "parts": 4}, {"params": whole, "parts": 1}]
-            rest = decayed(model, without([*gates, *whole], model.parameters()), config)
+            rest = without([*gates, *whole], model.parameters())
             muon = Muon(
                 [group for group in matrices if group["params"]],
                 lr=config.matrix_learning_rate,
@@ -42,25 +43,7 @@ def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer
             return [muon, AdamW(rest, **options)]  # type: ignore[arg-type]
 
 
-def products(model: nn.Module) -> list[Pointwise]:
-    """What multiplies by a matrix; only those that make logits have a bias."""
-    return [module for module in model.modules() if isinstance(module, Pointwise)]
-
-
-def decayed(model: nn.Module, parameters: Iterable[Tensor], config: TrainingConfig) -> list[Any]:
-    """The parameters, or groups of them: with the weight decay, and without."""
-    if config.decays == "all":
-        return list(parameters)
-    parameters = list(parameters)
-    others = without((p.weight for p in products(model)), parameters)
-    groups: list[dict[str, Any]] = [
-        {"params": without(others, parameters)},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
-
-
-def without(chosen: Iterable[Tensor], parameters: Iterable[Tensor]) -> list[Any]:
+def without(chosen: Iterable[Tensor], parameters: Iterable[Tensor]) -> list[Tensor]:
     ids = set(map(id, chosen))
     return [parameter for parameter in parameters if id(parameter) not in ids]
 
