@@ -30,8 +30,7 @@ from bytenet.model.blocks import Block, StackConfig
 from bytenet.model.translator import UnfoldingConfig
 from bytenet.training.objective import Objective
 from bytenet.training.optimizers import build_optimizers
-from bytenet.training.speed import matrix_rate, median_time, seconds_of, synchronize
-from bytenet.training.trainer import fast_products
+from bytenet.training.speed import fast_products, matrix_rate, median_time, seconds_of, synchronize
 from bytenet.vocabulary import NUM_CONTROLS, PAD
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "enwik8-paper.toml"

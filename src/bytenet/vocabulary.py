@@ -41,8 +41,12 @@ class VocabularyConfig:
     @property
     def size(self) -> int:
         """The number of ids, with the control symbols: what embedding and softmax are built for."""
-        covers_all = self.kind == "bytes" and self.symbols == NUM_BYTES
-        return self.symbols + NUM_CONTROLS + (not covers_all)
+        return self.symbols + NUM_CONTROLS + (not self.covers_all)
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether it has every text's symbols, whatever corpus it is made for."""
+        return self.kind == "bytes" and self.symbols == NUM_BYTES
 
 
 class Characters:

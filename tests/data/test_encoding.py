@@ -171,6 +171,17 @@ def test_encoding_pairs_takes_no_more_memory_when_they_are_more(folder, cache, m
     assert peak(6000) < peak(3000) + 3000 * lengths + 50_000
 
 
+@pytest.mark.parametrize("held_out", [0.01, 0.5])
+def test_what_pairs_are_rewritten_with_is_in_the_vocabularies(folder, cache, held_out):
+    lines = "".join(f"‘Tom is {n}’\t„Tom ist {n}“\n" for n in range(300))
+    config = PairsConfig(
+        train=(str(write(folder, "typeset.tsv", lines)),), typed=0.5, capitals=0.1, renamed=0.5, held_out=held_out
+    )
+    train = encode_anew(config, [CHARACTERS, CHARACTERS], cache).train
+    assert not (train.source == UNKNOWN).any()
+    assert not (train.target == UNKNOWN).any()
+
+
 @pytest.mark.parametrize("vocabulary", [BYTES, CHARACTERS])
 def test_how_many_pairs_are_encoded_at_once_changes_nothing(folder, cache, monkeypatch, vocabulary):
     lines = [f"{'ä' * (n % 7)} {n}\t„{n}“{'ö' * (n % 5)}\n" for n in range(100)]

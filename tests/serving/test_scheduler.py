@@ -164,7 +164,7 @@ def test_time_goes_to_all_lanes_and_twice_as_much_to_shorter_requests(monkeypatc
             return 0
 
     lanes = [Busy(0, 0.01), Busy(1, 0.03), Busy(2, 0.07)]
-    scheduler._shares = {i: Share(lane, 0.0, 2**i) for i, lane in enumerate(lanes)}  # type: ignore[arg-type]
+    scheduler._shares = {i: Share(lane, 0.0, 2**i) for i, lane in enumerate(lanes)}
     while clock[0] < 70:
         scheduler._work()
     assert worked == pytest.approx([40, 20, 10], abs=0.2)

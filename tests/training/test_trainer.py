@@ -16,7 +16,8 @@ from bytenet.training import checkpoint, trainer
 from bytenet.training.metrics import read_metrics
 from bytenet.training.objective import Objective
 from bytenet.training.preparation import locked
-from bytenet.training.trainer import Trainer, fast_products, train
+from bytenet.training.speed import fast_products
+from bytenet.training.trainer import Trainer, train
 from tests.training.runs import KINDS, same_weights, small_recipe
 
 

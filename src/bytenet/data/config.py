@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bytenet.data.pairs import PairFiles
-from bytenet.data.rewriting import Shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +79,6 @@ class PairsConfig:
         for name in ("typed", "capitals", "renamed"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
-
-    @property
-    def rewriting(self) -> Shares:
-        return Shares(typed=self.typed, capitals=self.capitals, renamed=self.renamed)
 
     @property
     def train_files(self) -> PairFiles:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bytenet.data.config import DataConfig, DigitsConfig, PairsConfig, TextConfig
 from bytenet.data.digits import write_digits
-from bytenet.data.pairs import Pair, PairFiles, PairFilter
+from bytenet.data.pairs import Pair, PairFilter
 from bytenet.data.reading import read_chunks, read_text
 from bytenet.data.rewriting import Rewriter
 from bytenet.vocabulary import (
@@ -236,18 +236,17 @@ def _write_digits(config: DigitsConfig, folder: Path) -> PairsConfig:
 def _encode_pairs(
     config: PairsConfig, vocabularies: Sequence[VocabularyConfig], folder: Path, advance: Advance
 ) -> dict[str, Any]:
-    made = _pair_vocabularies(config.train_files, vocabularies)
+    made = _pair_vocabularies(config, vocabularies)
     limits = {"max_length": config.max_length, "max_ratio": config.max_ratio}
     filters = {"train": PairFilter(**limits), "validation": PairFilter(**limits)}  # type: ignore[arg-type]
     train, validation = (PairWriter(folder, name, made, filter_, advance) for name, filter_ in filters.items())
     held_out_share = 0.0 if config.validation_files.paths else config.held_out
-    rewrite = Rewriter(config.rewriting)
     with train, validation:
-        for pair in config.train_files.read():
+        for pair, rewritten in _rewritten(config):
             if held_out_share and _is_held_out(pair.source, held_out_share):
                 validation.write(pair)
             else:
-                train.write(rewrite(pair))
+                train.write(rewritten)
         for pair in config.validation_files.read():
             validation.write(pair)
     if not filters["train"].kept:
@@ -259,11 +258,18 @@ def _encode_pairs(
     return {"vocabularies": [vocabulary.to_json() for vocabulary in made], "notes": notes}
 
 
-def _pair_vocabularies(files: PairFiles, configs: Sequence[VocabularyConfig]) -> list[Vocabulary]:
-    """Of the sources and of the targets, which are counted many at a time: that is faster."""
+def _rewritten(config: PairsConfig) -> Iterator[tuple[Pair, Pair]]:
+    """The pairs to learn from, each as it is and as it is learnt; the same every time."""
+    rewrite = Rewriter(typed=config.typed, capitals=config.capitals, renamed=config.renamed)
+    return ((pair, rewrite(pair)) for pair in config.train_files.read())
+
+
+def _pair_vocabularies(config: PairsConfig, configs: Sequence[VocabularyConfig]) -> list[Vocabulary]:
+    """Of the sources and of the targets as they are learnt, counted many at a time: that is faster."""
     kinds = [_kind(config) for config in configs]
     counts = [count_symbols((), kind) for kind in kinds]
-    pairs = files.read()
+    needless = all(config.covers_all for config in configs)
+    pairs = iter(()) if needless else (rewritten for _, rewritten in _rewritten(config))
     while batch := list(itertools.islice(pairs, PAIRS_AT_ONCE)):
         for total, kind, side in zip(counts, kinds, ("source", "target"), strict=True):
             total += count_symbols(["".join(getattr(pair, side) for pair in batch)], kind)

@@ -8,7 +8,7 @@ later often does neither. Both sides of a pair are changed alike, so that they s
 
 import random
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bytenet.data.pairs import Pair
 
@@ -32,27 +32,18 @@ _MIDDLES = (*"aaaaaaaaeeeeeeeeiiiiiiioooooouuuuy", *"ai au ay ea ee ei eu ie oa 
 _ENDS = (*[""] * 30, *"b ck d f g k l ll m n nd ng nk nn nt p r rd rg rn rt s sk ss st t tz v x z".split())
 
 
-@dataclass(frozen=True)
-class Shares:
-    """Of all pairs, so many are changed in each way."""
-
-    typed: float = 0.0
-    capitals: float = 0.0
-    renamed: float = 0.0
-
-
 class Rewriter:
-    """Changes the pairs of a corpus, one after the other; the same corpus in the same order in the same way."""
+    """Changes such shares of the pairs of a corpus; the same corpus in the same order in the same way."""
 
-    def __init__(self, shares: Shares) -> None:
-        self.shares, self.chance = shares, random.Random(0)
+    def __init__(self, *, typed: float = 0.0, capitals: float = 0.0, renamed: float = 0.0) -> None:
+        self.typed, self.capitals, self.renamed, self.chance = typed, capitals, renamed, random.Random(0)
 
     def __call__(self, pair: Pair) -> Pair:
-        if self._happens(self.shares.renamed):
+        if self._happens(self.renamed):
             pair = renamed(pair, self.chance)
-        if self._happens(self.shares.typed):
+        if self._happens(self.typed):
             pair = replace(pair, source=typed(pair.source), target=typed(pair.target))
-        if self._happens(self.shares.capitals):
+        if self._happens(self.capitals):
             pair = replace(pair, source=pair.source.upper(), target=pair.target.upper())
         return pair
 

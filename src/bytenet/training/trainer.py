@@ -34,7 +34,7 @@ from bytenet.training.metrics import Meter, Metrics, StepResult
 from bytenet.training.objective import Objective
 from bytenet.training.optimizers import build_optimizers, rate_factor
 from bytenet.training.preparation import fit_lengths, fit_vocabularies, locked, open_corpus, prepare_folder
-from bytenet.training.speed import matrix_rate
+from bytenet.training.speed import fast_products, matrix_rate
 
 
 @dataclass(frozen=True)
@@ -299,17 +299,6 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-@contextmanager
-def fast_products(dtype: torch.dtype) -> Iterator[None]:
-    """Beside blocks in bf16, the logits' products in float32 are rounded less even as TF32, which is much faster."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = before or dtype == torch.bfloat16
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def fetch(values: Tensor) -> Callable[[], list[float]]:
