@@ -59,6 +59,18 @@ def test_the_parts_of_a_matrix_are_treated_as_each_would_be_alone():
     torch.testing.assert_close(whole, torch.cat(parts))
 
 
+def test_muon_in_bfloat16_goes_where_muon_goes_but_for_rounding():
+    torch.manual_seed(0)
+    begin, gradient = torch.randn(8, 24), torch.randn(8, 24)
+    updates = []
+    for dtype in (torch.float32, torch.bfloat16):
+        matrix = torch.nn.Parameter(begin.clone())
+        matrix.grad = gradient.clone()
+        Muon([matrix], lr=1.0, dtype=dtype).step()
+        updates.append(matrix.detach() - begin)
+    assert 0 < (updates[1] - updates[0]).norm() / updates[0].norm() < 0.05
+
+
 @given(
     st.one_of(language_models(), translators()),
     st.sampled_from(["adam", "adamw", "muon"]),

@@ -16,8 +16,8 @@ from bytenet.training.config import TrainingConfig
 
 def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer]:
     """One for all parameters, or Muon for matrices and AdamW for the rest."""
-    fused = next(model.parameters()).device.type == "cuda"
-    options = {"lr": config.learning_rate, "weight_decay": config.weight_decay, "fused": fused}
+    on_gpu = next(model.parameters()).device.type == "cuda"
+    options = {"lr": config.learning_rate, "weight_decay": config.weight_decay, "fused": True}
     match config.optimizer:
         case "adam":
             return [Adam(model.parameters(), **options)]  # type: ignore[arg-type]
@@ -39,6 +39,7 @@ def build_optimizers(model: nn.Module, config: TrainingConfig) -> list[Optimizer
                 [group for group in matrices if group["params"]],
                 lr=config.matrix_learning_rate,
                 weight_decay=config.weight_decay,
+                dtype=torch.bfloat16 if on_gpu or config.precision == "bfloat16" else torch.float32,
             )
             return [muon, AdamW(rest, **options)]  # type: ignore[arg-type]
 
@@ -66,13 +67,22 @@ class Muon(Optimizer):
     """Momentum whose singular values are all brought near 1 before it is applied (Jordan et al., 2024).
 
     A group's `parts` says of how many matrices, one below the other, each of its parameters consists: the gates of a
-    multiplicative unit are four. Matrices of one shape are treated at once: many small ones cost a few large products.
+    multiplicative unit are four. Matrices of one shape are treated at once: many small ones cost a few large products,
+    in the precision that `dtype` names.
     """
 
     def __init__(
-        self, parameters: Iterable[Any], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0, parts: int = 1
+        self,
+        parameters: Iterable[Any],
+        *,
+        lr: float,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+        parts: int = 1,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "parts": parts})
+        self.dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -90,7 +100,8 @@ class Muon(Optimizer):
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
         rows, columns = parameters[0].shape[0] // group["parts"], parameters[0].shape[1]
-        updates = orthogonalize(torch.stack(ahead).view(-1, rows, columns)).view(-1, *parameters[0].shape)
+        matrices = torch.stack(ahead).view(-1, rows, columns).to(self.dtype)
+        updates = orthogonalize(matrices).view(-1, *parameters[0].shape)
         size = 0.2 * math.sqrt(max(rows, columns))  # makes the update's root mean square that of AdamW, about 0.2
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
         torch._foreach_add_(parameters, list(updates.to(parameters[0].dtype).unbind()), alpha=-group["lr"] * size)
@@ -105,9 +116,8 @@ class Muon(Optimizer):
 
 def orthogonalize(matrices: Tensor) -> Tensor:
     """(number, rows, columns) -> the same with singular values between about 0.7 and 1.2: five Newton-Schulz steps."""
-    x = matrices.bfloat16() if matrices.is_cuda else matrices.float()
-    tall = x.shape[-2] > x.shape[-1]
-    x = x.mT if tall else x
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(5):
         gram = x @ x.mT
