@@ -3,7 +3,8 @@
 import pytest
 
 from bytenet import load
-from bytenet.pipeline import PRETRAINED, Pipeline, built_in
+from bytenet.model_folder import PRETRAINED, built_in
+from bytenet.pipeline import Pipeline
 
 MOST_MEGABYTES = {"text": 20, "en-de": 40}
 

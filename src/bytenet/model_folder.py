@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from bytenet import __version__
-from bytenet.config import Reader, to_table
 from bytenet.decoding.config import DecodingConfig
 from bytenet.model import Model, ModelConfig, build
+from bytenet.tables import Reader, to_table
 from bytenet.vocabulary import Vocabulary, vocabulary_from_json
 from bytenet.weights import (
     SHARD_BYTES,
@@ -38,6 +38,7 @@ from bytenet.weights import (
 FORMAT = 1
 CONFIG, VOCABULARY = "config.json", "vocabulary.json"
 BEST, LAST = "best", "last"
+PRETRAINED = Path(__file__).parent / "pretrained"
 
 
 def save_model(
@@ -92,7 +93,7 @@ def load_model(folder: Path, *, device: torch.device | str = "cpu") -> tuple[Mod
     folder = find_model(folder)
     check_folder(folder)
     config = load_model_config(folder)
-    vocabularies = tuple(_read_vocabularies(folder / VOCABULARY))
+    vocabularies = load_vocabularies(folder)
     try:
         _check_sizes(config, vocabularies)
     except ValueError as error:
@@ -119,6 +120,11 @@ def load_decoding_config(folder: Path) -> DecodingConfig:
     return Reader(str(folder / CONFIG)).read(DecodingConfig, _read_config(folder).get("decoding", {}), "decoding")
 
 
+def load_vocabularies(folder: Path) -> tuple[Vocabulary, ...]:
+    """Those of the model of a folder, or of a run's."""
+    return tuple(_read_vocabularies(find_model(folder) / VOCABULARY))
+
+
 def check_folder(folder: Path) -> dict[str, Any]:
     """The content of the config, after every file has been seen to be as it was written."""
     content = _read_config(folder)
@@ -126,6 +132,20 @@ def check_folder(folder: Path) -> dict[str, Any]:
         if _checksum(_existing(folder / name)) != checksum:
             raise ValueError(f"{folder / name}: cut short or altered: its checksum is not the one in {CONFIG}")
     return content
+
+
+def find_named(name: str | Path) -> Path:
+    """The folder of a built-in model by its name, or the folder itself."""
+    folder = PRETRAINED / name if str(name) in built_in() else Path(name)
+    if not folder.is_dir():
+        known = ", ".join(built_in()) or "none in this version"
+        raise ValueError(f"{name}: neither a folder nor a built-in model (built in: {known})")
+    return folder
+
+
+def built_in() -> list[str]:
+    """The names of the models that come with the package."""
+    return sorted(path.name for path in PRETRAINED.glob("*") if is_model_folder(path))
 
 
 def find_model(folder: Path) -> Path:

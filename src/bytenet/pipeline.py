@@ -22,10 +22,9 @@ from bytenet.evaluation.files import file_bits, signature
 from bytenet.evaluation.scoring import Score, score_pairs, score_texts
 from bytenet.evaluation.typos import with_typos
 from bytenet.model import AnyTranslator, LanguageModel, Model
-from bytenet.model_folder import is_model_folder, load_decoding_config, load_model
+from bytenet.model_folder import find_named, load_decoding_config, load_model
 from bytenet.vocabulary import BEGIN, END, TextWriter, Vocabulary
 
-PRETRAINED = Path(__file__).parent / "pretrained"
 PROMPT_PART = 65_536
 FIRST_WINDOW, WINDOW = 128, 4096  # how many texts are sorted by length together, at first and later
 
@@ -38,20 +37,12 @@ def load(
     `precision` is that of the activations: by default, for writing on a GPU bf16, else that of the weights, which are
     float32 here even if they are stored in less.
     """
-    folder = PRETRAINED / name if str(name) in built_in() else Path(name)
-    if not folder.is_dir():
-        known = ", ".join(built_in()) or "none in this version"
-        raise ValueError(f"{name}: neither a folder nor a built-in model (built in: {known})")
+    folder = find_named(name)
     model, vocabularies = load_model(folder, device=choose_device(device))
     if next(model.parameters()).dtype == torch.bfloat16:
         model.float()
     decoding = load_decoding_config(folder)
     return Pipeline(model, vocabularies, decoding=decoding, precision=precision, name=str(name))
-
-
-def built_in() -> list[str]:
-    """The names of the models that come with the package."""
-    return sorted(path.name for path in PRETRAINED.glob("*") if is_model_folder(path))
 
 
 class Pipeline:

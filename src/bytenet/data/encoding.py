@@ -94,30 +94,47 @@ class EncodedCorpus:
     notes: tuple[str, ...]
     """What was found and what was dropped, a line each."""
 
+    def count_unknown(self) -> tuple[int, int]:
+        """How many symbols of what is learnt from the vocabularies lack, and how many there are."""
+        train = self.train
+        sides = [train.tokens] if isinstance(train, EncodedText) else [train.source, train.target]
+        unknown = sum(v.count_unknown(side.numpy()) for v, side in zip(self.vocabularies, sides, strict=True))
+        return unknown, sum(map(len, sides))
+
 
 def encode_corpus(
-    config: DataConfig, vocabularies: Sequence[VocabularyConfig], folder: Path, advance: Advance = lambda count: None
+    config: DataConfig,
+    vocabularies: Sequence[VocabularyConfig],
+    folder: Path,
+    advance: Advance = lambda count: None,
+    *,
+    given: Sequence[Vocabulary] = (),
 ) -> EncodedCorpus:
-    """Encode the files of a config into a folder, unless that has been done; changed files are encoded again."""
-    made_from = _made_from(config, vocabularies)
+    """Encode the files of a config into a folder, unless that has been done; changed files are encoded again.
+
+    By vocabularies made from them, or those `given`.
+    """
+    made_from = _made_from(config, vocabularies, given)
     if not _is_made_from(folder, made_from):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         match config:
             case TextConfig():
-                manifest = _encode_text(config, vocabularies[0], folder, advance)
-            case PairsConfig():
-                manifest = _encode_pairs(config, vocabularies, folder, advance)
-            case DigitsConfig():
-                manifest = _encode_pairs(_write_digits(config, folder), vocabularies, folder, advance)
+                (made,) = given or [_text_vocabulary(config.train, vocabularies[0])]
+                manifest = _encode_text(config, made, folder, advance)
+            case PairsConfig() | DigitsConfig():
+                pairs = config if isinstance(config, PairsConfig) else _write_digits(config, folder)
+                manifest = _encode_pairs(pairs, given or _pair_vocabularies(pairs, vocabularies), folder, advance)
         partial = folder / f"{MANIFEST}.partial"
         partial.write_text(json.dumps(made_from | manifest), encoding="ascii")
         partial.rename(folder / MANIFEST)
     return _open(folder)
 
 
-def _made_from(config: DataConfig, vocabularies: Sequence[VocabularyConfig]) -> dict[str, Any]:
-    """Configs and files; a file that is touched or grows makes a difference."""
+def _made_from(
+    config: DataConfig, vocabularies: Sequence[VocabularyConfig], given: Sequence[Vocabulary]
+) -> dict[str, Any]:
+    """Configs, files and given vocabularies; a file that is touched or grows makes a difference."""
     match config:
         case TextConfig():
             files = [Path(name) for name in config.train + config.validation]
@@ -126,8 +143,13 @@ def _made_from(config: DataConfig, vocabularies: Sequence[VocabularyConfig]) -> 
         case DigitsConfig():
             files = []
     stats = {str(file): [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
-    configs = [dataclasses.asdict(c) for c in (config, *vocabularies)]
-    made_from: dict[str, Any] = json.loads(json.dumps({"format": FORMAT, "configs": configs, "files": stats}))
+    content = {
+        "format": FORMAT,
+        "configs": [dataclasses.asdict(c) for c in (config, *vocabularies)],
+        "given": [vocabulary.to_json() for vocabulary in given],
+        "files": stats,
+    }
+    made_from: dict[str, Any] = json.loads(json.dumps(content))
     return made_from
 
 
@@ -167,8 +189,7 @@ def _dtype(vocabulary: Vocabulary) -> npt.DTypeLike:
     return np.uint8 if size <= 256 else np.int16 if size <= 32768 else np.int32
 
 
-def _encode_text(config: TextConfig, vocabulary: VocabularyConfig, folder: Path, advance: Advance) -> dict[str, Any]:
-    made = _text_vocabulary(config.train, vocabulary)
+def _encode_text(config: TextConfig, made: Vocabulary, folder: Path, advance: Advance) -> dict[str, Any]:
     counts = {
         "train": _write_text(config.train, made, folder / "train.tokens", advance),
         "validation": _write_text(config.validation, made, folder / "validation.tokens", advance),
@@ -233,10 +254,7 @@ def _write_digits(config: DigitsConfig, folder: Path) -> PairsConfig:
     return PairsConfig(train=(str(train),), validation=(str(validation),), max_length=0)
 
 
-def _encode_pairs(
-    config: PairsConfig, vocabularies: Sequence[VocabularyConfig], folder: Path, advance: Advance
-) -> dict[str, Any]:
-    made = _pair_vocabularies(config, vocabularies)
+def _encode_pairs(config: PairsConfig, made: Sequence[Vocabulary], folder: Path, advance: Advance) -> dict[str, Any]:
     limits = {"max_length": config.max_length, "max_ratio": config.max_ratio}
     filters = {"train": PairFilter(**limits), "validation": PairFilter(**limits)}  # type: ignore[arg-type]
     train, validation = (PairWriter(folder, name, made, filter_, advance) for name, filter_ in filters.items())

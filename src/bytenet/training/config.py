@@ -11,6 +11,9 @@ class TrainingConfig:
 
     seed: int = 0
     """Decides the first weights, the order of the data and what dropout drops."""
+    begins_with: str = ""
+    """A built-in model, or the folder of a model or of a run, to go on from with other data: its weights and its
+    vocabularies, and what of its network and its search the recipe does not name. Without, weights begin at random."""
     steps: int = 100_000
     """How many updates; with `minutes`, at most so many."""
     minutes: float = 0.0

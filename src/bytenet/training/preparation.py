@@ -10,13 +10,22 @@ from bytenet.config import Recipe, load_recipe, save_recipe
 from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus, EncodedPairs, encode_corpus
 from bytenet.evaluation.lengths import Lengths, fit_unfolding
-from bytenet.model import LanguageModelConfig, ModelConfig, TranslatorConfig
+from bytenet.model import LanguageModelConfig, Model, ModelConfig, TranslatorConfig
 from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
-from bytenet.model_folder import LAST, load_model_config
+from bytenet.model_folder import (
+    LAST,
+    check_folder,
+    find_model,
+    find_named,
+    load_model_config,
+    load_vocabularies,
+    load_weights,
+)
 from bytenet.talk import Talk
 from bytenet.training.checkpoint import PREVIOUS
 from bytenet.training.distributed import Ranks
 from bytenet.vocabulary import Vocabulary
+from bytenet.weights import check_weights
 
 RECIPE, CACHE, LOCK = "recipe.toml", "cache", ".lock"
 MAY_CHANGE = {"steps", "minutes", "evaluate_every", "validation_characters", "save_every", "log_every", "tensorboard"}
@@ -66,16 +75,23 @@ def open_corpus(recipe: Recipe, run: Path, ranks: Ranks, talk: Talk) -> EncodedC
         raise ValueError("the recipe has no [data]: --set data.kind=text --set data.train=FILE names some")
     if (len(recipe.model.vocabulary_configs) == 1) != isinstance(recipe.data, TextConfig):
         raise ValueError(f'data.kind = "{recipe.data.kind}" does not go with model.kind = "{recipe.model.kind}"')
+    begins_with = recipe.training.begins_with
+    given = load_vocabularies(find_named(begins_with)) if begins_with else ()
     if ranks.is_first:
         with talk.bar("encoding", total=None):
             counter = EncodingCounter(talk)
-            corpus = encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE, counter.advance)
+            corpus = encode_corpus(
+                recipe.data, recipe.model.vocabulary_configs, run / CACHE, counter.advance, given=given
+            )
         for note in corpus.notes:
             talk.say(note)
+        unknown, symbols = corpus.count_unknown() if given else (0, 0)
+        if unknown:
+            talk.say(f"train: {unknown:,} of {symbols:,} symbols are unknown to {begins_with}")
         if not corpus.validation.nbytes:
             raise ValueError("nothing to validate on is left: name a file in data.validation, or raise data.held_out")
     ranks.wait()
-    return encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE)
+    return encode_corpus(recipe.data, recipe.model.vocabulary_configs, run / CACHE, given=given)
 
 
 class EncodingCounter:
@@ -98,6 +114,18 @@ def fit_vocabularies(config: ModelConfig, vocabularies: tuple[Vocabulary, ...]) 
     if isinstance(config, LanguageModelConfig):
         return dataclasses.replace(config, vocabulary=fitted[0])
     return dataclasses.replace(config, source_vocabulary=fitted[0], target_vocabulary=fitted[1])
+
+
+def begin_with(name: str, model: Model) -> None:
+    """Give a new model the weights of another of the same network, a built-in one or that of a folder."""
+    folder = find_model(find_named(name))
+    check_folder(folder)
+    weights = load_weights(folder)
+    try:
+        check_weights(model.state_dict(), weights, folder)
+    except ValueError as error:
+        raise ValueError(f"{error}; with training.begins_with, leave out of [model] what the network is") from None
+    model.load_state_dict(weights)
 
 
 def fit_lengths(recipe: Recipe, corpus: EncodedCorpus, talk: Talk, *, begun: Path | None) -> Recipe:

@@ -33,7 +33,7 @@ from bytenet.training.distributed import Ranks, connect, gradients_wait, like, p
 from bytenet.training.metrics import Meter, Metrics, StepResult
 from bytenet.training.objective import Objective
 from bytenet.training.optimizers import build_optimizers, rate_factor
-from bytenet.training.preparation import fit_lengths, fit_vocabularies, locked, open_corpus, prepare_folder
+from bytenet.training.preparation import begin_with, fit_lengths, fit_vocabularies, locked, open_corpus, prepare_folder
 from bytenet.training.speed import fast_products, matrix_rate
 
 
@@ -72,7 +72,10 @@ class Trainer:
     def __init__(self, recipe: Recipe, run: Path, corpus: EncodedCorpus, ranks: Ranks, talk: Talk) -> None:
         self.recipe, self.config, self.run, self.ranks, self.talk = recipe, recipe.training, run, ranks, talk
         torch.manual_seed(self.config.seed)
-        self.model = build(fit_vocabularies(recipe.model, corpus.vocabularies)).to(ranks.device)
+        self.model = build(fit_vocabularies(recipe.model, corpus.vocabularies))
+        if self.config.begins_with:
+            begin_with(self.config.begins_with, self.model)
+        self.model.to(ranks.device)
         self.dtype = getattr(torch, self.config.precision)
         objective = Objective(self.model, self.config, dtype=self.dtype).to(ranks.device)
         self.heads = objective.heads
