@@ -5,11 +5,12 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
+from bytenet import Pipeline
 from tests.serving.servers import Running, serving
 
 
@@ -131,6 +132,39 @@ def test_vanishing_and_talking_nonsense_disturbs_nobody(service):
             connection.sendall(nonsense[: rng.randint(1, len(nonsense))])
     assert works(service)
     wait_for(lambda: service.service.scheduler.requests == 0)  # nobody works for who is gone
+
+
+def explaining_for_ever(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Explanations of this model end only if they are given up, which sets the event."""
+    ended = threading.Event()
+
+    def explain(source: str, target: str | None, by: str, *, watch: Callable[[int, int], None]) -> None:
+        try:
+            while True:
+                watch(0, 1)
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(pipeline, "explain", explain)
+    return ended
+
+
+def test_nothing_is_explained_to_who_has_gone(service, monkeypatch):
+    ended = explaining_for_ever(service.translator, monkeypatch)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{service.address}/explain", json={"source": "a", "target": "b"}, timeout=0.3)
+    assert ended.wait(30)
+    monkeypatch.undo()
+    assert httpx.post(f"{service.address}/explain", json={"source": "a", "target": "b"}).status_code == 200
+
+
+def test_an_explanation_has_no_more_time_than_other_requests(monkeypatch):
+    with serving(seconds=0.2) as service:
+        ended = explaining_for_ever(service.translator, monkeypatch)
+        answer = httpx.post(f"{service.address}/explain", json={"source": "a", "target": "b"}, timeout=30)
+        assert (answer.status_code, answer.json()) == (504, {"error": "not done after 0.2 s"})
+        assert ended.wait(30)
 
 
 def test_with_keys_only_who_has_one_is_let_in():

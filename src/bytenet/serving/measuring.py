@@ -5,10 +5,10 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, Field
 
-from bytenet.evaluation.explanation import By
+from bytenet.evaluation.explanation import By, Explanation
 from bytenet.pipeline import Pipeline
 from bytenet.serving.reading import body_of, read
-from bytenet.serving.service import Service
+from bytenet.serving.service import GoOn, Service
 
 
 class ScoreRequest(BaseModel):
@@ -34,7 +34,7 @@ def routes(service: Service) -> APIRouter:
         asked = await read(request, ScoreRequest)
         model, given = checked(service, asked)
         request.state.about["characters"] = sum(map(len, asked.texts))
-        scores = await service.unless_gone(request, service.beside(lambda: list(model.score(given))))
+        scores = await service.unless_gone(request, service.beside(lambda go_on: list(model.score(given))))
         return {
             "scores": [
                 {"bits": one.bits, "characters": one.characters, "bytes": one.bytes, "unknown": one.unknown}
@@ -51,8 +51,12 @@ def routes(service: Service) -> APIRouter:
         if max(len(asked.source or ""), len(asked.target)) > service.config.most_explained:
             raise HTTPException(400, f"at most {service.config.most_explained} characters can be explained")
         source, target = (asked.target, None) if asked.source is None else (asked.source, asked.target)
+
+        def explained(go_on: GoOn) -> Explanation:
+            return model.explain(source, target, asked.by, watch=lambda done, all_: go_on())
+
         try:
-            found = await service.unless_gone(request, service.beside(lambda: model.explain(source, target, asked.by)))
+            found = await service.unless_gone(request, service.beside(explained))
         except ValueError as error:  # too long, or nothing in it
             raise HTTPException(400, str(error)) from None
         parts = {"target": found.from_target, "source": found.from_source}

@@ -1,6 +1,7 @@
 """What all routes stand on: the models, the scheduler, the limits."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,12 @@ from bytenet.serving.jobs import Job, LateError
 from bytenet.serving.scheduler import BusyError, Scheduler
 
 T = TypeVar("T")
+GoOn = Callable[[], None]
+"""Raises InVainError where work need not go on."""
+
+
+class InVainError(Exception):
+    """Nobody waits for this any more."""
 
 
 class Service:
@@ -67,14 +74,28 @@ class Service:
             gone.cancel()
             found.cancel()
 
-    async def beside(self, work: Callable[[], T]) -> T:
-        """Work that is not decoding, one piece at a time, in a thread of its own."""
+    async def beside(self, work: Callable[[GoOn], T]) -> T:
+        """Work that is not decoding, one piece at a time, in a thread of its own.
+
+        It calls what it is given now and then, and so ends when nobody waits for it any more. LateError if it takes,
+        with its time in the queue, longer than a request may.
+        """
         if self._beside_waiting >= self.config.most_requests:
             raise busy(f"{self._beside_waiting} requests are on their way")
         self._beside_waiting += 1
+        in_vain = threading.Event()
+
+        def go_on() -> None:
+            if in_vain.is_set():
+                raise InVainError
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._beside, work)
+            running = asyncio.get_running_loop().run_in_executor(self._beside, work, go_on)
+            return await asyncio.wait_for(running, self.config.seconds)
+        except TimeoutError:
+            raise LateError(f"not done after {self.config.seconds:g} s") from None
         finally:
+            in_vain.set()
             self._beside_waiting -= 1
 
     def check(self, texts: Sequence[Sized]) -> None:
