@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bytenet.model.blocks import MultiplicativeUnit, Stack, StackConfig
-from bytenet.model.convolution import CausalConvolution, CentredConvolution
+from bytenet.model.convolution import CausalConvolution, CentredConvolution, Pointwise
+from bytenet.model.decoder import joined
 from bytenet.model.normalization import EPSILON, LayerNorm
+from bytenet.model.translator import Stretched
 
 small = st.integers(1, 5)
 
@@ -112,3 +114,20 @@ def test_blocks_begin_with_as_large_a_part_as_is_asked_for():
     assert added["zero"] == 0
     assert 0.2 < added["shared"] < 1  # of the variance 1 of x
     assert 8 < added["full"] / added["shared"] < 32
+
+
+def test_what_is_joined_side_by_side_need_not_lie_so():
+    join = Pointwise(12, 6).double()
+    x, source = (torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    found = torch.autograd.grad(joined(join, x, source).square().sum(), [x, source, join.weight])
+    expected = torch.autograd.grad(join(torch.cat([x, source], dim=-1)).square().sum(), [x, source, join.weight])
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_repeated_position_learns_from_all_that_stands_on_it():
+    x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
+    places = torch.tensor([0, 0, 1, 3, 3, 3, 4])  # and nothing stands on 2
+    assert torch.equal(Stretched.apply(x, places), x[:, places])
+    (found,) = torch.autograd.grad(Stretched.apply(x, places).pow(3).sum(), x)
+    (expected,) = torch.autograd.grad(x[:, places].pow(3).sum(), x)
+    torch.testing.assert_close(found, expected)

@@ -94,7 +94,9 @@ class Inputs:
         if part.ngrams is not None:
             part.ngrams.register_forward_hook(self._keep_shares)
 
-    def _keep_vectors(self, embedding: nn.Module, arguments: tuple[Tensor], vectors: Tensor) -> None:
+    def _keep_vectors(
+        self, embedding: nn.Module, arguments: tuple[Tensor, torch.dtype | None], vectors: Tensor
+    ) -> None:
         """What n-grams add later has the same gradient."""
         self.vectors = vectors.requires_grad_()  # (1, L, C)
 

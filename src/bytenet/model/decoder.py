@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bytenet.model import fused
 from bytenet.model.blocks import Stack, StackConfig
 from bytenet.model.convolution import CausalConvolution, Pointwise
+from bytenet.model.embedding import Embedding
 from bytenet.model.ngrams import NgramConfig, Ngrams, rows_ending
 from bytenet.model.normalization import LayerNorm
 
@@ -35,7 +37,7 @@ class Decoder(nn.Module):
         channels = 2 * inner_channels
         self.inner_channels = inner_channels
         self.reaches = config.reaches
-        self.embedding = nn.Embedding(vocabulary_size, channels)
+        self.embedding = Embedding(vocabulary_size, channels)
         self.ngrams = Ngrams(ngrams, channels) if ngrams is not None and ngrams.sizes else None
         # not in the paper: how representation and embedding meet; joined side by side, they are mixed down to 2d
         self.join = Pointwise(2 * channels, channels) if conditioning == "concatenate" else None
@@ -64,13 +66,13 @@ class Decoder(nn.Module):
         """tokens (B, T), source (B, T, C) or None, the tokens before these if n-grams reach them -> logits (B, T, V),
         the histories after these tokens
         """
-        x = self.embedding(tokens).to(histories[0].dtype)
+        x: Tensor = self.embedding(tokens, histories[0].dtype)
         if self.ngrams is not None:
             assert before is not None
             rows = rows_ending(torch.cat([before, tokens], dim=1), self.ngrams.config)
             x = x + self.ngrams(rows, x.dtype)
         if source is not None:
-            x = x + source if self.join is None else self.join(torch.cat([x, source], dim=-1))
+            x = x + source if self.join is None else joined(self.join, x, source)
         x, after = self.blocks(x, histories)
         return self.head(x), tuple(after)
 
@@ -91,7 +93,18 @@ class Head(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, C) -> logits (B, T, V)"""
-        h = self.reduce(F.relu(self.first_norm(x)))
-        h = self.dropout(F.relu(self.second_norm(h)))
+        h = self.reduce(rectified(self.first_norm, x))
+        h = self.dropout(rectified(self.second_norm, h))
         logits: Tensor = self.logits(h.to(self.logits.weight.dtype))
         return logits
+
+
+def joined(join: Pointwise, x: Tensor, source: Tensor) -> Tensor:
+    """`join(torch.cat([x, source], dim=-1))`, without copying the two side by side."""
+    of_x, of_source = join.weight.to(x.dtype).chunk(2, dim=1)
+    return torch.addmm(F.linear(x, of_x).flatten(0, 1), source.flatten(0, 1), of_source.t()).view(x.shape)
+
+
+def rectified(norm: LayerNorm, x: Tensor) -> Tensor:
+    """`relu(norm(x))`, on a GPU in one pass over the memory."""
+    return fused.fused_norm_relu(x, norm.weight, norm.bias) if fused.available(x) else F.relu(norm(x))

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from bytenet.model.blocks import Stack, StackConfig
 from bytenet.model.convolution import CentredConvolution
+from bytenet.model.embedding import Embedding
 from bytenet.model.ngrams import NgramConfig, Ngrams, rows_around
 
 
@@ -18,14 +19,13 @@ class Encoder(nn.Module):
         self, config: StackConfig, *, vocabulary_size: int, inner_channels: int, ngrams: NgramConfig | None = None
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary_size, 2 * inner_channels)
+        self.embedding = Embedding(vocabulary_size, 2 * inner_channels)
         self.ngrams = Ngrams(ngrams, 2 * inner_channels) if ngrams is not None and ngrams.sizes else None
         self.blocks = Stack(config, inner_channels, CentredConvolution)
 
     def forward(self, tokens: Tensor, mask: Tensor | None, dtype: torch.dtype | None = None) -> Tensor:
         """tokens (B, L), mask (B, L, 1) of who is inside, None for all -> representation (B, L, C)"""
-        x = self.embedding(tokens)
-        x = x.to(dtype or x.dtype)
+        x: Tensor = self.embedding(tokens, dtype)
         if self.ngrams is not None:
             x = x + self.ngrams(rows_around(tokens, self.ngrams.config), x.dtype)
         representation: Tensor

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from bytenet.model.convolution import CausalConvolution
+from bytenet.vocabulary import PAD
 
 if TYPE_CHECKING:
     from bytenet.model.blocks import Block, MultiplicativeUnit, NormalizedConvolution
@@ -175,16 +177,111 @@ class FusedBlock(torch.autograd.Function):
         return None, None, d_x, d_history, *d_first, d_reduce, *d_second, d_mix, *d_third, d_expand
 
 
+def fused_norm_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x (..., C) -> relu(LN(x)), for norms that stand outside blocks."""
+    with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
+        y: Tensor = FusedNormRelu.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return y
+
+
+class FusedNormRelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1]).contiguous()
+        ctx.save_for_backward(rows, weight, bias)
+        return norm_relu(rows, weight, bias, all_rows(rows)).view(x.shape)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator,no-untyped-call,unused-ignore]
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor, ...]:
+        rows, weight, bias = ctx.saved_tensors
+        d_y_rows = d_y.reshape(rows.shape).contiguous()
+        d_x, d_norm = norm_relu_backward(d_y_rows, rows, weight, bias, all_rows(rows))
+        return d_x.view(d_y.shape), *d_norm
+
+
+def all_rows(rows: Tensor) -> Window:
+    """Of rows (M, D) that no kernel reaches over."""
+    return Window(batch=1, length=len(rows), kernel_width=1, origin=0, dilation=1)
+
+
+def fused_nats(logits: Tensor, targets: Tensor) -> Tensor:
+    """logits (M, V), targets (M,) -> what all targets but PAD cost, summed; F.cross_entropy in one pass."""
+    with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
+        nats: Tensor = FusedNats.apply(logits, targets)  # type: ignore[no-untyped-call]
+    return nats
+
+
+class FusedNats(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
+        costs, d_logits = nats_of(logits.contiguous(), None, targets, logits.dtype)
+        ctx.save_for_backward(d_logits)
+        return costs.sum()
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator,no-untyped-call,unused-ignore]
+    def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor, None]:
+        (d_logits,) = ctx.saved_tensors
+        return d_logits * d_nats, None
+
+
+def fused_guess(h: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """h (M, d), weight (V, d), bias (V,), targets (M,) -> the same, of logits that are computed in the precision of h
+    and kept nowhere: the gradients are computed with what the targets cost.
+    """
+    with torch.cuda.device_of(h):  # type: ignore[no-untyped-call]
+        nats: Tensor = FusedGuess.apply(h, weight, bias, targets)  # type: ignore[no-untyped-call]
+    return nats
+
+
+class FusedGuess(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+        symbols = len(weight)
+        matrix = F.pad(weight, (0, 0, 0, -symbols % 8)).to(h.dtype)  # tensor cores take rows of whole 16 bytes
+        costs, d_logits = nats_of(product(h, matrix.t(), bias.dtype), bias, targets, h.dtype)
+        d_weight = product(d_logits.t(), h, weight.dtype)[:symbols]
+        d_bias = d_logits.sum(0, dtype=bias.dtype)[:symbols]
+        ctx.save_for_backward(d_logits @ matrix, d_weight, d_bias)
+        return costs.sum()
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator,no-untyped-call,unused-ignore]
+    def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor | None, ...]:
+        d_h, d_weight, d_bias = ctx.saved_tensors
+        return d_h * d_nats, d_weight * d_nats, d_bias * d_nats, None
+
+
+def nats_of(logits: Tensor, bias: Tensor | None, targets: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """logits (M, W), targets (M,) -> what each target costs (M,), 0 where it is PAD, and in the precision asked for the
+    gradient (M, W) of their sum. With a bias (V,), which is still to be added, only the first V of W are symbols.
+    """
+    num_rows, width = logits.shape
+    costs, d_logits = logits.new_empty(num_rows), logits.new_empty(logits.shape, dtype=dtype)
+    kernels.nats[num_rows,](
+        logits, bias, targets.contiguous(), costs, d_logits,
+        WIDTH=width, SYMBOLS=width if bias is None else len(bias), BLOCK=next_power_of_two(width), NOTHING=PAD,
+        num_warps=num_warps(width, NORM_CHANNELS),
+    )  # fmt: skip
+    return costs, d_logits
+
+
 def is_gated(mixed: Tensor, reduced: Tensor) -> bool:
     """Whether a convolution gave the four parts of a multiplicative unit."""
     return mixed.shape[1] != reduced.shape[1]
 
 
 def weight_gradient(d_y: Tensor, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """d_y (M, D'), x (M, D) -> (D', D) in the precision of the parameters, without a rounding in between on a GPU."""
-    if d_y.is_cuda and d_y.dtype == torch.bfloat16 and dtype == torch.float32:
-        return torch.mm(d_y.t(), x, out_dtype=dtype)
-    return (d_y.t() @ x).to(dtype)
+    """d_y (M, D'), x (M, D) -> (D', D) in the precision of the parameters"""
+    return product(d_y.t(), x, dtype)
+
+
+def product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """a (M, N) @ b (N, D) in the precision asked for, on a GPU without a rounding in between."""
+    if a.is_cuda and a.dtype == torch.bfloat16 and dtype == torch.float32:
+        return torch.mm(a, b, out_dtype=dtype)
+    return (a @ b).to(dtype)
 
 
 def fill_borders(taps: Tensor, history: Tensor | None, window: Window) -> None:

@@ -193,3 +193,30 @@ def gates_backward(
     partial += tl.program_id(0) * 8 * CHANNELS
     store_groups(partial, channels, inside, d_weight, CHANNELS)
     store_groups(partial + 4 * CHANNELS, channels, inside, d_bias, CHANNELS)
+
+
+@triton.jit
+def nats(
+    logits, bias, targets, costs, d_logits,
+    WIDTH: tl.constexpr, SYMBOLS: tl.constexpr, BLOCK: tl.constexpr, NOTHING: tl.constexpr,
+):  # fmt: skip
+    """logits (M, W), of which the first V are symbols, plus bias (V,) or None, targets (M,) -> costs (M,), the negative
+    log-likelihoods, 0 where there is NOTHING to learn, and d_logits (M, W), the gradient of their sum.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    symbols = tl.arange(0, BLOCK)
+    inside = symbols < SYMBOLS
+    x = load(logits + row * WIDTH, symbols, inside)
+    if bias is not None:
+        x += load(bias, symbols, inside)
+    x = tl.where(inside, x, float("-inf"))
+    x -= tl.max(x, 0)
+    parts = tl.exp(x)
+    total = tl.sum(parts, 0)
+    target = tl.load(targets + row)
+    is_target = symbols == target
+    learnt = target != NOTHING
+    cost = tl.log(total) - tl.sum(tl.where(is_target, x, 0), 0)
+    tl.store(costs + row, tl.where(learnt, cost, 0))
+    gradient = tl.where(learnt, parts / total - tl.where(is_target, 1.0, 0.0), 0)
+    tl.store(d_logits + row * WIDTH + symbols, gradient, mask=symbols < WIDTH)

@@ -6,10 +6,11 @@ Shapes: B rows, S source, L representation and T target positions, C = 2d channe
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from bytenet.model.blocks import StackConfig
@@ -185,15 +186,36 @@ def represent(
         representation = representation[:, :width]
     else:
         places = torch.tensor([unfolding.source_position(i) for i in range(width)], dtype=torch.int64)  # none, too
-        representation = representation.index_select(1, places.to(source.device, non_blocking=True))
+        places = places.to(source.device, non_blocking=True)
+        representation = Stretched.apply(representation, places)  # type: ignore[no-untyped-call]
     kept = inside(unfolded, width, source.device)
     return representation if kept is None else representation * kept
 
 
+class Stretched(torch.autograd.Function):
+    """x (B, S, C), places (L,) -> (B, L, C); backward, what came from one place is summed by a product with zeros and
+    ones, several times as fast on a GPU as adding to places one after the other.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
+        ctx.save_for_backward(places)
+        ctx.length = x.shape[1]
+        return x.index_select(1, places)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator,no-untyped-call,unused-ignore]
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor, None]:
+        (places,) = ctx.saved_tensors
+        came_from = places == torch.arange(ctx.length, device=places.device)[:, None]  # (S, L)
+        return torch.matmul(came_from.to(d_y.dtype), d_y), None
+
+
 def unfold(ahead: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """ahead (B, L, C) -> what the next positions stand on, (B, length, C), and what is ahead then"""
-    source = ahead[:, :length]
-    source = F.pad(source, (0, 0, 0, length - source.shape[1]))  # past the end: conditioned on nothing
+    source, missing = ahead[:, :length], length - ahead.shape[1]
+    if missing > 0:
+        source = F.pad(source, (0, 0, 0, missing))  # past the end: conditioned on nothing
     return source, ahead[:, length:]
 
 

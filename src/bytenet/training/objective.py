@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bytenet.data.batches import Batch
-from bytenet.model import LanguageModel, Model, RowState, Translator
-from bytenet.model.decoder import Head
+from bytenet.model import LanguageModel, Model, RowState, Translator, fused
 from bytenet.training.config import TrainingConfig
+from bytenet.training.lookahead import Lookahead
 from bytenet.vocabulary import NUM_CONTROLS, PAD
 
 
@@ -22,8 +22,8 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.model, self.config, self.dtype = model, config, dtype
-        self.heads = nn.ModuleList(further_head(model) for _ in range(config.lookahead))
-        """For the targets beyond the next, nearest first."""
+        self.heads = Lookahead(model, config.lookahead, config.lookahead_weight) if config.lookahead else nn.Identity()
+        """For the targets beyond the next; nothing if there are none."""
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss to follow downhill and the plain log-likelihood, negative and in nats; sums over all targets.
@@ -36,16 +36,16 @@ class Objective(nn.Module):
         nats = self.nats(logits, batch.targets)
         smoothing = self.config.label_smoothing
         loss = self.nats(logits, batch.targets, label_smoothing=smoothing) if smoothing else nats
-        if self.training:
-            for distance, head in enumerate(self.heads, start=1):
-                guesses = head(read[0][:, :-distance])
-                loss = loss + self.config.lookahead_weight / distance * self.nats(guesses, batch.targets[:, distance:])
+        if self.training and self.config.lookahead:
+            loss = loss + self.heads(read[0], batch.targets)
         return loss, nats.detach()
 
     @staticmethod
     def nats(logits: Tensor, targets: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """logits (B, T, V), targets (B, T) -> the sum over all but PAD"""
         logits, targets = logits.flatten(0, 1), targets.flatten()
+        if fused.available(logits) and not label_smoothing:
+            return fused.fused_nats(logits, targets)
         return F.cross_entropy(logits, targets, ignore_index=PAD, reduction="sum", label_smoothing=label_smoothing)
 
     def start(self, batch: Batch) -> RowState:
@@ -62,15 +62,6 @@ class Objective(nn.Module):
         drawn = tokens.flatten()[torch.randint(tokens.numel(), tokens.shape, device=tokens.device)]
         replaced = torch.rand(tokens.shape, device=tokens.device) < share
         return torch.where(replaced & (tokens >= NUM_CONTROLS) & (drawn >= NUM_CONTROLS), drawn, tokens)
-
-
-def further_head(model: Model) -> Head:
-    """A head beside the model's own, of the same size."""
-    if not isinstance(model, LanguageModel | Translator):
-        raise ValueError("training.lookahead is for ByteNets alone")
-    head = model.decoder.head
-    channels, symbols = head.logits.weight.shape[1], head.logits.weight.shape[0]
-    return Head(channels, symbols, head.dropout.p)
 
 
 @contextmanager
