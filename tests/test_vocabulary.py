@@ -167,3 +167,12 @@ def test_what_is_no_vocabulary_is_refused(value):
 )
 def test_a_config_knows_its_vocabularys_size(config, vocabulary):
     assert config.size == len(vocabulary)
+
+
+@pytest.mark.parametrize("vocabulary", [Characters("aß9 -.é"), Bytes(), Bytes(b"a9 -.\xe9")])
+def test_words_are_made_of_letters_and_digits(vocabulary):
+    separators = {vocabulary.decode([i]) for i in vocabulary.separators()}
+    assert separators >= {" ", "-", "."}
+    assert not any(symbol.isalnum() for symbol in separators)
+    assert all(symbol.isascii() for symbol in separators)
+    assert not set(vocabulary.separators()) & {PAD, BEGIN, END}

@@ -6,6 +6,7 @@ PAD, because the network must be able to tell a strange character from no charac
 """
 
 import codecs
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -101,6 +102,11 @@ class Characters:
         ids: list[int] = self.encode_array(text).tolist()
         return ids
 
+    def separators(self) -> tuple[int, ...]:
+        """The ids of characters that no word is made of; an unknown one may well be a letter."""
+        kinds = (unicodedata.category(symbol)[0] for symbol in self.symbols)
+        return tuple(i for i, kind in enumerate(kinds, UNKNOWN + 1) if kind not in "LMN")  # letters, marks, numbers
+
     def count_unknown(self, ids: npt.NDArray[np.int32]) -> int:
         """How many of these ids stand for characters that the vocabulary lacks."""
         return int((ids == UNKNOWN).sum())
@@ -171,6 +177,10 @@ class Bytes:
         """The ids of a text, one a byte, without BEGIN or END."""
         ids: list[int] = self.encode_array(text).tolist()
         return ids
+
+    def separators(self) -> tuple[int, ...]:
+        """The ids of ASCII's bytes that no word is made of; what is not ASCII is mostly letters."""
+        return tuple(i for i, byte in enumerate(self.symbols, self._first) if byte < 0x80 and not chr(byte).isalnum())
 
     def count_unknown(self, ids: npt.NDArray[np.int32]) -> int:
         """How many of these ids stand for bytes that the vocabulary lacks."""

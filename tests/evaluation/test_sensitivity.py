@@ -72,7 +72,7 @@ def test_a_language_models_magnitudes_are_slopes(ngrams):
     slopes = measured(model, None, read, wanted, model.decoder.embedding)
     assert by_source.shape == (0, 9)
     torch.testing.assert_close(found.sum(dim=0), slopes.sum(dim=0), rtol=1e-5, atol=1e-8)
-    if not ngrams.sizes:
+    if not ngrams.num_tables:
         torch.testing.assert_close(found, slopes, rtol=1e-5, atol=1e-8)
 
 
@@ -95,8 +95,8 @@ def test_what_a_translator_cannot_see_has_nothing(model):
     source, (read, wanted) = random_tokens(1, 9)[0], random_tokens(2, 20)
     by_source, by_target = sensitivities(model, source, read, wanted)
     side = (config.encoder.receptive_field - 1) // 2
-    longest = config.source_ngrams.reach + 1
-    before, after = side + longest // 2, side + (longest - 1) // 2
+    longest, word = max(*config.source_ngrams.sizes, 1, 1), max(config.source_ngrams.words, 1)
+    before, after = side + max(longest // 2, word - 1), side + max((longest - 1) // 2, word - 1)
     for output in range(20):
         assert not by_target[: max(0, output - config.receptive_field + 1), output].any()
         assert not by_target[output + 1 :, output].any()
@@ -166,7 +166,8 @@ def test_a_vector_is_divided_among_its_tokens():
         [0, 1 / 8, 7 / 8, 0],
         [0, 2 / 18, 2 / 18 + 1 / 12, 3 / 6 + 1 / 12 + 2 / 18],
     ]
-    found = token_shares(own, parts, [(2, 0), (3, 0)])
+    up_to = torch.ones(4, 4, dtype=torch.bool).tril()
+    found = token_shares(own, parts, [up_to & ~up_to.tril(-size) for size in (2, 3)])
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
 
 
@@ -177,15 +178,16 @@ def test_a_vector_of_an_encoder_is_divided_among_the_tokens_around_it():
         [1 / 12, 3 / 4 + 1 / 12, 1 / 12],
         [0, 1 / 8, 3 / 4 + 1 / 8],
     ]
-    torch.testing.assert_close(token_shares(own, parts, [(3, 1)]), torch.tensor(expected, dtype=torch.float64))
+    around = torch.tensor([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=torch.bool)
+    torch.testing.assert_close(token_shares(own, parts, [around]), torch.tensor(expected, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("config", [config for config in NGRAMS if config.sizes])
+@pytest.mark.parametrize("config", [config for config in NGRAMS if config.num_tables])
 def test_the_parts_of_n_grams_add_up(config):
     ngrams = Ngrams(config, 8).double()
     rows = rows_ending(random_tokens(2, config.reach + 7), config)
     parts = ngrams.parts(rows)
-    assert parts.shape == (2, 7, len(config.sizes), 8)
+    assert parts.shape == (2, 7, config.num_tables, 8)
     torch.testing.assert_close(parts.sum(dim=2), ngrams(rows, torch.float64))
 
 
@@ -197,3 +199,23 @@ def test_a_token_counts_in_all_n_grams_that_hold_it():
     for output in range(8):
         assert found[max(0, output - 3) : output + 1, output].all()
         assert not found[: max(0, output - 3), output].any()
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_a_token_counts_in_the_word_that_holds_it(centred):
+    words = NgramConfig(words=4, separators=(9,), rows=64, channels=4)
+    narrow = StackConfig(num_blocks=1, kernel_width=1)
+    if centred:
+        model = translator(encoder=narrow, decoder=narrow, source_ngrams=words)
+    else:
+        model = language_model(decoder=narrow, ngrams=words)
+    text = torch.tensor([3, 4, 9, 5, 6, 7])
+    by_source, found = sensitivities(model, text if centred else None, text, text)
+    word = [0, 0, 1, 2, 2, 2]
+    for output in range(6):
+        for place in range(6):
+            same = word[place] == word[output]
+            if centred:
+                assert bool(by_source[place, output]) == same
+            else:
+                assert bool(found[place, output]) == (same and place <= output)

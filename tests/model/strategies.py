@@ -29,6 +29,8 @@ NGRAMS = [
     NgramConfig(),
     NgramConfig(sizes=(2, 3), rows=11, channels=3),
     NgramConfig(sizes=(4,), rows=64, channels=2),
+    NgramConfig(sizes=(2,), words=4, word_rows=40, separators=(5, 8), rows=32, channels=3),
+    NgramConfig(words=3, separators=(4,), rows=32, channels=2),
 ]
 FIRST_TOKEN = NUM_CONTROLS  # no padding, begin or end among random tokens
 

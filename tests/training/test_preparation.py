@@ -11,6 +11,7 @@ from bytenet.data.config import PairsConfig
 from bytenet.data.encoding import EncodedCorpus, encode_corpus
 from bytenet.evaluation.lengths import Lengths, fit_unfolding
 from bytenet.model import Translator
+from bytenet.model.ngrams import NgramConfig
 from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 from bytenet.model_folder import load_model, save_model
 from bytenet.talk import Talk
@@ -74,3 +75,12 @@ def test_a_run_is_fitted_once_and_resumed_by_its_own_recipe(tmp_path, capsys):
     train(replace(asked, training=recipe.training), run, resume=True)
     assert f"{values}, as the run began with" in capsys.readouterr().err
     assert load_model(run)[0].unfolding == found
+
+
+def test_words_are_parted_by_what_the_vocabularies_say(tmp_path):
+    words, none = NgramConfig(words=4, rows=8, channels=2), NgramConfig()
+    recipe = fitting_recipe(tmp_path, source_ngrams=words, target_ngrams=none)
+    corpus = encoded(recipe, tmp_path)
+    fitted = fit_vocabularies(recipe.model, corpus.vocabularies)
+    assert fitted.source_ngrams == replace(words, separators=corpus.vocabularies[0].separators())
+    assert fitted.target_ngrams == none

@@ -1,7 +1,7 @@
 """Fig. 6, its numbers: how much each output depends on each source input and on each target input before it.
 
 Shapes: S source positions, T target positions, O outputs, L positions that a part of the model reads, C = 2d channels,
-G sizes of n-grams.
+S tables of n-grams.
 
 A magnitude is the norm of the gradient of an output's logit by the vector (C,) that the network reads at a position.
 """
@@ -16,7 +16,7 @@ from bytenet.model import LanguageModel, State, Translator
 from bytenet.model.blocks import Block
 from bytenet.model.decoder import Decoder
 from bytenet.model.encoder import Encoder
-from bytenet.model.ngrams import Ngrams
+from bytenet.model.ngrams import NgramConfig, Ngrams, words_of
 
 ByteNet = LanguageModel | Translator
 Watch = Callable[[int, int], None]
@@ -87,7 +87,7 @@ class Inputs:
     """The vectors that an encoder or a decoder has read last, and what they are made of."""
 
     def __init__(self, part: Encoder | Decoder) -> None:
-        self.vectors = torch.empty(0)
+        self.tokens, self.vectors = torch.empty(0, dtype=torch.long), torch.empty(0)
         self.shares: Tensor | None = None
         part.embedding.register_forward_hook(self._keep_vectors)
         self.centred = isinstance(part, Encoder)
@@ -98,12 +98,21 @@ class Inputs:
         self, embedding: nn.Module, arguments: tuple[Tensor, torch.dtype | None], vectors: Tensor
     ) -> None:
         """What n-grams add later has the same gradient."""
-        self.vectors = vectors.requires_grad_()  # (1, L, C)
+        self.tokens, self.vectors = arguments[0], vectors.requires_grad_()  # (1, L), (1, L, C)
 
     def _keep_shares(self, ngrams: Ngrams, arguments: tuple[Tensor, torch.dtype], added: Tensor) -> None:
         own, parts = self.vectors[0].detach(), ngrams.parts(arguments[0])[0]
-        reaches = [((size - 1) // 2 if self.centred else 0) for size in ngrams.config.sizes]
-        self.shares = token_shares(own, parts, list(zip(ngrams.config.sizes, reaches, strict=True)))
+        self.shares = token_shares(own, parts, list(self._made_of(ngrams.config)))
+
+    def _made_of(self, config: NgramConfig) -> Iterator[Tensor]:
+        """For each table (L, L): which tokens make up what a position has looked up there."""
+        place = torch.arange(self.tokens.shape[1], device=self.tokens.device)
+        distance = place - place[:, None]
+        for size in config.sizes:
+            after = (size - 1) // 2 if self.centred else 0
+            yield (after - size < distance) & (distance <= after)
+        if config.words:
+            yield words_of(self.tokens[0], config, around=self.centred)
 
     def by_token(self, gradient: Tensor) -> Tensor:
         """gradient (L, C) -> (L,) in float64: its norm at each position, divided among the tokens read there"""
@@ -113,19 +122,16 @@ class Inputs:
         return norms.cpu()
 
 
-def token_shares(own: Tensor, parts: Tensor, sizes: list[tuple[int, int]]) -> Tensor:
-    """own (L, C), parts (L, G, C) -> (L, L): how much of a position's vector is each token's
+def token_shares(own: Tensor, parts: Tensor, made_of: list[Tensor]) -> Tensor:
+    """own (L, C), parts (L, S, C), made_of (L, L) a part -> (L, L): how much of a position's vector is each token's
 
-    A token's own embedding and its n-grams have shares as their lengths are; an n-gram's is divided equally among its
-    tokens. Each row has the sum 1. `sizes` are those of the n-grams, and how many of their tokens come after it.
+    A token's own embedding and its n-grams have shares as their lengths are; an n-gram's is divided equally among the
+    tokens that it is made of. Each row has the sum 1.
     """
     # not in the paper, which has no n-grams: a look-up has no gradient by the tokens that it is made with
     lengths = torch.cat([own[:, None], parts], dim=1).double().norm(dim=-1)
     lengths = lengths / lengths.sum(dim=1, keepdim=True)
     shares = torch.diag(lengths[:, 0])
-    place = torch.arange(len(own), device=own.device)
-    distance = place - place[:, None]  # (L, L)
-    for number, (size, after) in enumerate(sizes, start=1):
-        holds = ((after - size < distance) & (distance <= after)).double()
+    for number, holds in enumerate(made_of, start=1):
         shares += lengths[:, number, None] * holds / holds.sum(dim=1, keepdim=True)
     return shares

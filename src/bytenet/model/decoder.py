@@ -38,7 +38,7 @@ class Decoder(nn.Module):
         self.inner_channels = inner_channels
         self.reaches = config.reaches
         self.embedding = Embedding(vocabulary_size, channels)
-        self.ngrams = Ngrams(ngrams, channels) if ngrams is not None and ngrams.sizes else None
+        self.ngrams = Ngrams(ngrams, channels) if ngrams is not None and ngrams.num_tables else None
         # not in the paper: how representation and embedding meet; joined side by side, they are mixed down to 2d
         self.join = Pointwise(2 * channels, channels) if conditioning == "concatenate" else None
         self.blocks = Stack(config, inner_channels, CausalConvolution)

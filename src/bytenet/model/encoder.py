@@ -20,7 +20,7 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = Embedding(vocabulary_size, 2 * inner_channels)
-        self.ngrams = Ngrams(ngrams, 2 * inner_channels) if ngrams is not None and ngrams.sizes else None
+        self.ngrams = Ngrams(ngrams, 2 * inner_channels) if ngrams is not None and ngrams.num_tables else None
         self.blocks = Stack(config, inner_channels, CentredConvolution)
 
     def forward(self, tokens: Tensor, mask: Tensor | None, dtype: torch.dtype | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus, EncodedPairs, encode_corpus
 from bytenet.evaluation.lengths import Lengths, fit_unfolding
 from bytenet.model import LanguageModelConfig, Model, ModelConfig, TranslatorConfig
+from bytenet.model.ngrams import NgramConfig
 from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 from bytenet.model_folder import (
     LAST,
@@ -112,8 +113,17 @@ def fit_vocabularies(config: ModelConfig, vocabularies: tuple[Vocabulary, ...]) 
         for asked, vocabulary in zip(config.vocabulary_configs, vocabularies, strict=True)
     ]
     if isinstance(config, LanguageModelConfig):
-        return dataclasses.replace(config, vocabulary=fitted[0])
+        ngrams = fit_words(config.ngrams, vocabularies[0])
+        return dataclasses.replace(config, vocabulary=fitted[0], ngrams=ngrams)
+    if isinstance(config, TranslatorConfig):
+        of_source, of_target = map(fit_words, (config.source_ngrams, config.target_ngrams), vocabularies)
+        config = dataclasses.replace(config, source_ngrams=of_source, target_ngrams=of_target)
     return dataclasses.replace(config, source_vocabulary=fitted[0], target_vocabulary=fitted[1])
+
+
+def fit_words(config: NgramConfig, vocabulary: Vocabulary) -> NgramConfig:
+    """Where embeddings of words are asked for: which symbols belong to none, is the vocabulary's to say."""
+    return dataclasses.replace(config, separators=vocabulary.separators()) if config.words else config
 
 
 def begin_with(name: str, model: Model) -> None:
