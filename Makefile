@@ -27,10 +27,8 @@ lint: setup
 	$(RUN)/mypy
 
 demo: setup
+	$(RUN)/python examples/translating.py
 	$(RUN)/bytenet generate --prompt "The city of " --temperature 0.7 --seed 2 --length 300
-	@rm -rf runs/demo
-	$(RUN)/bytenet train recipes/copy.toml --out runs/demo
-	$(RUN)/bytenet evaluate runs/demo --exact runs/demo/cache/validation.tsv
 
 bench: setup
 	$(RUN)/python benchmarks/training_step.py

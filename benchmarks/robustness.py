@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("picture", type=Path)
     parser.add_argument("--limit", type=int, default=None, help="only so many pairs, from the first")
     parser.add_argument("--beam", type=int, help="by default the model's")
+    parser.add_argument("--length-penalty", type=float, help="by default the model's")
     arguments = parser.parse_args()
     model = bytenet.load(arguments.model)
     results: dict[float, dict[str, Any]] = {}
@@ -37,7 +38,8 @@ def main() -> None:
         pairs = itertools.islice(read_tsv(arguments.pairs), arguments.limit)
         part.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), encoding="utf-8")
         for share in SHARES:
-            results[share] = model.evaluate(part, typos=share, beam=arguments.beam)
+            how = {"beam": arguments.beam, "length_penalty": arguments.length_penalty}
+            results[share] = model.evaluate(part, typos=share, **how)
             print(f"| {share:.0%} | {results[share]['bleu']:.1f} | {results[share]['chrf']:.1f} |", flush=True)
     arguments.picture.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n", encoding="ascii")
     draw(results, arguments.picture)

@@ -6,7 +6,10 @@ python examples/translating.py [MODEL]
 import sys
 import time
 
+import torch
+
 import bytenet
+from bytenet.device import choose_threads
 
 SENTENCES = (
     "The cat is sleeping on the sofa.",
@@ -21,6 +24,7 @@ SENTENCES = (
 def main() -> None:
     begin = time.perf_counter()
     model = bytenet.load(sys.argv[1] if len(sys.argv) > 1 else "en-de")
+    torch.set_num_threads(choose_threads(model.model))  # as the commands do: busy processors are left to others
     print(f"{'loaded':>9} in {time.perf_counter() - begin:.2f} s")
     for sentence in SENTENCES:
         begin = time.perf_counter()

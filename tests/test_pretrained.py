@@ -24,6 +24,18 @@ def test_a_built_in_model_is_whole_small_and_has_a_card(name):
         assert part in card
 
 
+def test_simple_sentences_come_out_right():
+    model = load("en-de", device="cpu")
+    sentences = {
+        "The cat is sleeping on the sofa.": "Die Katze schläft auf dem Sofa.",
+        "Where can I buy a ticket to Berlin?": "Wo kann ich eine Fahrkarte nach Berlin kaufen?",
+        "She has lived in Munich for three years.": "Sie lebt schon seit drei Jahren in München.",
+        "I lost my keys. They must be somewhere in the house.": "Ich habe meine Schlüssel verloren. "
+        "Sie müssen irgendwo im Haus sein.",
+    }
+    assert model.translate(list(sentences)) == list(sentences.values())
+
+
 def test_text_knows_english_from_what_only_looks_like_it(text):
     written = "The river flows through the city, and its banks were settled in the nineteenth century."
     english, mistyped, backwards = text.score([written, written.replace("e", "q"), written[::-1]])

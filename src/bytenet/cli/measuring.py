@@ -28,19 +28,25 @@ if TYPE_CHECKING:
 
 
 def describe(
-    model: Annotated[Path, typer.Argument(metavar="RECIPE_OR_MODEL", help="A recipe's file or a model's folder.")],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RECIPE_OR_MODEL", help="A recipe's file, a model's folder or a run's, or a built-in model."
+        ),
+    ],
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
     """Say what a network is: parameters, receptive field, blocks, state, cost a character."""
     from bytenet.config import load_recipe
     from bytenet.describe import describe
-    from bytenet.model_folder import load_model_config, stored_bytes
+    from bytenet.model_folder import built_in, find_named, load_model_config, stored_bytes
 
-    if model.is_dir():
+    if model.is_dir() or str(model) in built_in():
         if overrides:
             raise ValueError(f"{model}: --set changes a recipe, and this is a model's folder")
-        description = describe(load_model_config(model)) | {"stored_bytes": stored_bytes(model)}
+        folder = find_named(model)
+        description = describe(load_model_config(folder)) | {"stored_bytes": stored_bytes(folder)}
     else:
         description = describe(load_recipe(model, overrides or ()).model)
     if as_json:
