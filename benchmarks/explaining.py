@@ -12,8 +12,8 @@ largest. By gradients, as `explain` does, and by replacing each digit of the sou
 how much the logarithm of an output's probability changes.
 
 `verbs`: `en-de` puts verbs at the end, where English has them further ahead. In how many sentences does the German verb
-depend most on the English one? By shares, as drawn, and by how much larger they are than the same word's in all columns, which
-does not favour long words.
+depend most on the English one? By shares, as drawn, and by how much larger they are than the same word's in all
+columns, which does not favour long words.
 """
 
 import argparse
