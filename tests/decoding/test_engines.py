@@ -358,3 +358,22 @@ def test_the_fastest_engine_is_chosen():
     expected = RingEngine if on_cpu else GraphEngine if available else PlainEngine
     assert type(choose_engine(model)) is expected
     assert type(choose_engine(model.double())) is (RingEngine if on_cpu else PlainEngine)
+
+
+@pytest.mark.skipif("torch.get_default_device().type != 'cpu'", reason="for CPUs alone")
+def test_rows_that_come_and_go_take_the_places_of_those_that_left():
+    """However long it goes on: memory, and the time to copy it, is for the rows there are."""
+    model = in_double(LanguageModelConfig(vocabulary=VOCABULARY, inner_channels=6, decoder=StackConfig(num_blocks=3)))
+    engine = RingEngine(model)
+    state = engine.take(model.start(4))
+    most = 0
+    with torch.no_grad():
+        for turn in range(60):
+            _, state = engine(random_tokens(state.table.shape[1], 1), state)
+            if turn % 3 == 0:
+                state = state.join(engine.take(model.start(4)))
+            else:
+                rows = torch.arange(state.table.shape[1])
+                state = state.select(rows[rows % 4 != turn % 4][:12])
+            most = max(most, state.table.shape[1])
+    assert max(ring.shape[1] for ring in state.rings) <= 2 * most

@@ -73,18 +73,22 @@ class RingState:
     def join(self, other: "RingState") -> "RingState":
         """The other's past moves into rows of these rings that nobody's past stands in."""
         shift = self.time - other.time
-        first = max(int(self.table.max()) + 1, self.table.shape[1] + other.table.shape[1])
-        last = first + other.rings[0].shape[1]
-        rings = self.rings
-        if last > rings[0].shape[1]:
-            more = max(last, 2 * rings[0].shape[1]) - rings[0].shape[1]  # seldom, then
+        rings, capacity = self.rings, self.rings[0].shape[1]
+        is_free = torch.ones(capacity, dtype=torch.bool)
+        is_free[self.table.flatten()] = False
+        free = is_free.nonzero()[:, 0]
+        missing = max(other.rings[0].shape[1] - len(free), self.table.shape[1] + other.table.shape[1] - capacity)
+        if missing > 0:
+            more = max(missing, capacity)  # seldom, then
             rings = tuple(torch.cat([ring, ring.new_empty(len(ring), more, ring.shape[2])], 1) for ring in rings)
+            free = torch.cat([free, torch.arange(capacity, capacity + more)])
+        places = free[: other.rings[0].shape[1]]
         for ring, added in zip(rings, other.rings, strict=True):
-            ring[:, first:last] = added.roll(shift, dims=0)
+            ring[:, places] = added.roll(shift, dims=0)
         return replace(
             self,
             rings=rings,
-            table=torch.cat([self.table, other.table.roll(shift, dims=0) + first], dim=1),
+            table=torch.cat([self.table, places[other.table.roll(shift, dims=0)]], dim=1),
             straight=self.time,
             source=None if self.source is None or other.source is None else self._join_sources(other),
             tokens=None if self.tokens is None or other.tokens is None else torch.cat([self.tokens, other.tokens]),
