@@ -92,6 +92,25 @@ def test_a_packed_model_is_used_as_before(run, model, tmp_path):
     save_model(loaded, vocabularies, tmp_path / "model", decoding=DecodingConfig(split=77))
     assert run("pack", str(tmp_path / "model"), str(tmp_path / "packed"))[0] == 0
     assert load_decoding_config(tmp_path / "packed") == DecodingConfig(split=77)
+    changed = ["--set", "decoding.beam=3", "--set", "decoding.recase=true"]
+    assert run("pack", str(tmp_path / "packed"), str(tmp_path / "changed"), *changed)[0] == 0
+    assert load_decoding_config(tmp_path / "changed") == DecodingConfig(split=77, beam=3, recase=True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ("model.inner_channels=3", "model: cannot be changed in a model that is there; keys of decoding can"),
+        ("decoding.beem=3", "decoding.beem: unknown key (did you mean decoding.beam?)"),
+        ("decoding.recase=maybe", 'decoding.recase: must be true or false, not "maybe"'),
+        ("decoding=4", "decoding: must be a table of keys, not 4"),
+    ],
+)
+def test_only_how_a_model_is_searched_changes_when_it_is_packed(run, model, tmp_path, wrong, problem):
+    status, out, err = run("pack", model, tmp_path / "packed", "--set", wrong)
+    assert (status, out) == (2, "")
+    assert err == f"bytenet: {model / 'config.json'} (--set {wrong}): {problem}\n"
+    assert not (tmp_path / "packed").exists()
 
 
 def test_packing_leaves_what_is_no_model_alone(run, model, tmp_path):
@@ -157,9 +176,9 @@ def test_version_and_help(run):
 @pytest.mark.parametrize("verb", ["translate", "evaluate"])
 def test_help_says_what_the_model_decides(run, monkeypatch, verb):
     monkeypatch.setenv("COLUMNS", "200")
-    lines = run(verb, "--help")[1].splitlines()
-    said = [line.split()[1] for line in lines if "[default: (as the model's recipe has it)]" in line]
-    assert said == ["--beam", "--length-penalty", "--split"]
+    options = re.split(r"^│ (?=--)", run(verb, "--help")[1], flags=re.MULTILINE)
+    said = [option.split()[0] for option in options if "[default: (as the model's recipe has it)]" in option]
+    assert said == ["--beam", "--length-penalty", "--split", "--recase"]
 
 
 def test_a_closed_pipe_is_no_error():

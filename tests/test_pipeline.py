@@ -440,6 +440,20 @@ def test_a_text_of_several_sentences_is_translated_sentence_by_sentence(tmp_path
     assert loaded.translate(together, beam=2, split=0) == pipeline_of(translator()).translate(together, beam=2)
 
 
+def test_what_begins_small_is_read_as_a_sentence_too(tmp_path, device):
+    """If the folder says so, and if the user says nothing else; the likelier one of both is the translation."""
+    save_model(
+        translator(), [LETTERS] * 2, tmp_path / "model", decoding=DecodingConfig(recase=True, length_penalty=0.7)
+    )
+    loaded = bytenet.load(tmp_path / "model", device=device, precision=torch.float64)
+    for text in ("abcab", "hgf", "a"):
+        both = loaded.translations([text, text.title()], beam=2, recase=False)
+        best = max((best for best, *_ in both), key=lambda best: (best.ended, best.score))
+        assert loaded.translate(text, beam=2) == best.text
+        assert "".join(loaded.stream(text)) == loaded.translate(text, beam=1)
+        assert "".join(loaded.stream(text, recase=False)) == loaded.translate(text, beam=1, recase=False)
+
+
 def test_a_model_is_searched_as_it_asks_for_itself(tmp_path, texts, device):
     """If the folder says so, and if the user says nothing else."""
     save_model(

@@ -34,6 +34,9 @@ def test_simple_sentences_come_out_right():
         "Sie müssen irgendwo im Haus sein.",
     }
     assert model.translate(list(sentences)) == list(sentences.values())
+    assert model.translate("THE CAT IS SLEEPING ON THE SOFA.") == "DIE KATZE SCHLÄFT AUF DEM SOFA."
+    assert model.translate("the cat is sleeping on the sofa.") == "Die Katze schläft auf dem Sofa."
+    assert "".join(model.stream("i am tired.")) == model.translate("i am tired.", beam=1) == "Ich bin müde."
 
 
 def test_text_knows_english_from_what_only_looks_like_it(text):

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +114,16 @@ def load_model_config(folder: Path) -> ModelConfig:
     return config
 
 
-def load_decoding_config(folder: Path) -> DecodingConfig:
-    """How the model of a folder, or of a run's, wants to be used."""
+def load_decoding_config(folder: Path, overrides: Iterable[str] = ()) -> DecodingConfig:
+    """How the model of a folder, or of a run's, wants to be used; each override is `decoding.a=value`."""
     folder = find_model(folder)
-    return Reader(str(folder / CONFIG)).read(DecodingConfig, _read_config(folder).get("decoding", {}), "decoding")
+    reader, table = Reader(str(folder / CONFIG)), {"decoding": _read_config(folder).get("decoding", {})}
+    for override in overrides:
+        reader.override(table, override)
+    if other := table.keys() - {"decoding"}:
+        raise reader.error(min(other), "cannot be changed in a model that is there; keys of decoding can")
+    config: DecodingConfig = reader.value(DecodingConfig, table["decoding"], "decoding")
+    return config
 
 
 def load_vocabularies(folder: Path) -> tuple[Vocabulary, ...]:

@@ -14,7 +14,7 @@ from bytenet.decoding.beam_search import BeamConfig, Hypothesis
 from bytenet.decoding.config import DecodingConfig
 from bytenet.decoding.engine import Engine, choose_engine
 from bytenet.decoding.sampling import SamplingConfig, sample
-from bytenet.decoding.splitting import Splitting, Translation
+from bytenet.decoding.splitting import NOTHING_TO_TRANSLATE, Translation
 from bytenet.decoding.translation import search_all
 from bytenet.device import choose_device
 from bytenet.evaluation.explanation import By, Explanation, explain, split
@@ -106,30 +106,42 @@ class Pipeline:
         max_length: int | None = None,
         batch: int | None = None,
         split: int | None = None,
+        recase: bool | None = None,
     ) -> Iterator[list[Translation]]:
         """For each text the best translations, the best one first, in order and as soon as they are known.
 
         `max_length` is in symbols; by default, what twice the source's unfolded representation allows. `batch` is how
         many texts are searched at once; by default, what memory allows. With `split`, a text is translated sentence by
-        sentence, at most so many characters at a time; 0 takes it as it is. Where `beam`, `length_penalty` or `split`
-        is None, the model's folder decides. An empty text has an empty translation.
+        sentence, at most so many characters at a time; 0 takes it as it is. With `recase`, what is in capitals alone or
+        begins with a small letter is read as a sentence, too, and the likelier translation is taken. Where `beam`,
+        `length_penalty`, `split` or `recase` is None, the model's folder decides. An empty text has an empty
+        translation.
         """
         self._translator()
         if isinstance(texts, str):
             raise TypeError("translations takes a list of texts; put a single one into a list")
         config = self.decoding.beam_config(beam=beam, n_best=n_best, length_penalty=length_penalty)
         _check_max_length(max_length)
-        splitting = Splitting(self.decoding.split if split is None else split)
+        splitting = self.decoding.splitting(split, recase)
         windows = _windows(splitting.cut(texts))
         found = (each for part in windows for each in self._translate_window(part, config, max_length, batch))
         return splitting.join(found)
 
-    def stream(self, text: str, *, max_length: int | None = None, split: int | None = None) -> Iterator[str]:
-        """The greedy translation of a text in pieces, as they are written; what `beam=1` gives."""
+    def stream(
+        self, text: str, *, max_length: int | None = None, split: int | None = None, recase: bool | None = None
+    ) -> Iterator[str]:
+        """The greedy translation of a text in pieces, as they are written; what `beam=1` gives.
+
+        What is read in several ways (`recase`) comes when the best one is known.
+        """
         self._translator()
         _check_max_length(max_length)
-        splitting = Splitting(self.decoding.split if split is None else split)
-        return splitting.stream(text, lambda part: self._stream(part, max_length))
+        greedy = self.decoding.beam_config(beam=1)
+        return self.decoding.splitting(split, recase).stream(
+            text,
+            lambda part: self._stream(part, max_length),
+            lambda parts: self._translate_window(parts, greedy, max_length, None),
+        )
 
     def _stream(self, text: str, max_length: int | None) -> Iterator[str]:
         """The greedy translation of what need not be split."""
@@ -213,7 +225,9 @@ class Pipeline:
         for found in self.translations((with_typos(pair.source, typos) for pair in pairs), **used, **options):
             best.append(found[0])
             watch(len(best), len(pairs))
-        used |= {name: value for name, value in ({"typos": typos} | options).items() if value}
+        own = {name: getattr(self.decoding, name) for name in ("split", "recase")}
+        given = {name: value for name, value in options.items() if value is not None}
+        used |= {name: value for name, value in ({"typos": typos} | own | given).items() if value}
         search = "|".join(f"{name}:{value}" for name, value in used.items())
         bits = file_bits(model, self.vocabularies, Path(file), dtype=self.precision)
         figures = quality([found.text for found in best], [pair.target for pair in pairs]).to_json()
@@ -231,7 +245,7 @@ class Pipeline:
     ) -> Iterator[list[Translation]]:
         """The translations of some texts, in order."""
         encoded = [self.vocabularies[0].encode_array(text) for text in texts]
-        found = {i: [Translation("", 0.0, True)] for i, text in enumerate(texts) if not text.strip()}
+        found = {i: [NOTHING_TO_TRANSLATE] for i, text in enumerate(texts) if not text.strip()}
         numbers = [i for i in range(len(texts)) if i not in found]
         limits = [max_length or self.limit(len(encoded[i])) for i in numbers]
         results = search_all(
@@ -241,14 +255,15 @@ class Pipeline:
         for i in range(len(texts)):
             while i not in found:
                 number, hypotheses = next(results)
-                found[numbers[number]] = [self.translation(hypothesis) for hypothesis in hypotheses]
+                found[numbers[number]] = [self.translation(hypothesis, config) for hypothesis in hypotheses]
             yield found.pop(i)
 
-    def translation(self, hypothesis: Hypothesis) -> Translation:
+    def translation(self, hypothesis: Hypothesis, config: BeamConfig) -> Translation:
         """What was found, as text."""
         writer = TextWriter(self.vocabularies[1])  # as `stream` does: `decode` would give lone surrogates
         text = "".join([*map(writer.write, hypothesis.tokens), writer.close()])
-        return Translation(text, hypothesis.log_likelihood, hypothesis.ended)
+        score = config.score(hypothesis.log_likelihood, len(hypothesis.tokens) + hypothesis.ended)
+        return Translation(text, hypothesis.log_likelihood, hypothesis.ended, score)
 
     def limit(self, length: int) -> int:
         """How long a translation of so many symbols may get, where nobody says otherwise."""

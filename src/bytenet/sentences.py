@@ -25,7 +25,7 @@ def pieces(text: str, longest: int) -> Iterator[str]:
     """
     assert longest > 0
     start = 0
-    for end in (*_sentence_ends(text), len(text)):
+    for end in (*sentence_ends(text), len(text)):
         while end - start > longest:
             cut = start + _cut(text[start : start + longest])
             yield text[start:cut]
@@ -35,7 +35,7 @@ def pieces(text: str, longest: int) -> Iterator[str]:
             start = end
 
 
-def _sentence_ends(text: str) -> Iterator[int]:
+def sentence_ends(text: str) -> Iterator[int]:
     """Where sentences end, the spaces after them included."""
     for found in _END.finditer(text):
         if found[0][0] == "." and _is_abbreviation(text[max(0, found.start() - 12) : found.start()]):

@@ -161,7 +161,8 @@ def test_json_says_all_about_a_translation(run, letters, translating):
     for text, line, (best,) in zip(texts, out.splitlines(), translating.translations(texts, beam=3), strict=True):
         value = parsed(line)
         assert value == {
-            "source": text, "text": best.text, "log_likelihood": pytest.approx(best.log_likelihood), "ended": best.ended
+            "source": text, "text": best.text, "ended": best.ended,
+            "log_likelihood": pytest.approx(best.log_likelihood), "score": pytest.approx(best.score),
         }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from bytenet.decoding.beam_search import BeamConfig
+from bytenet.decoding.config import DecodingConfig
 from bytenet.decoding.sampling import SamplingConfig
 from bytenet.serving.jobs import CompletionJob, LateError, TranslationJob, Written
 from bytenet.serving.scheduler import BusyError, Scheduler, Share
@@ -16,8 +17,13 @@ LONG = 60.0
 
 
 @pytest.fixture
-def scheduler() -> Iterator[Scheduler]:
-    scheduler = Scheduler(pipeline_of(translator()), pipeline_of(language_model()), most=40)
+def own() -> DecodingConfig:
+    return DecodingConfig()
+
+
+@pytest.fixture
+def scheduler(own) -> Iterator[Scheduler]:
+    scheduler = Scheduler(pipeline_of(translator(), decoding=own), pipeline_of(language_model()), most=40)
     yield scheduler
     scheduler.close()
 
@@ -48,6 +54,7 @@ def completion(prompt: str, **options: object) -> tuple[CompletionJob, list[tupl
     return job, written
 
 
+@pytest.mark.parametrize("own", [DecodingConfig(), DecodingConfig(recase=True)])
 @pytest.mark.parametrize("split", [0, 30])
 def test_translations_are_those_of_each_text_alone(scheduler, split):
     configs = [BeamConfig(beam=3), BeamConfig(beam=2, n_best=2), BeamConfig(beam=3, length_penalty=1.0)]

@@ -55,7 +55,7 @@ def test_alternatives_are_fewer_than_the_beam_that_is_used(service):
 
 def test_what_the_model_asks_for_can_be_read(service):
     assert httpx.get(f"{service.address}/decoding").json() == {
-        "beam": 3, "length_penalty": 0.6, "split": 0, "languages": []
+        "beam": 3, "length_penalty": 0.6, "split": 0, "recase": False, "languages": []
     }  # fmt: skip
 
 

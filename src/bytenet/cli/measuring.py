@@ -17,6 +17,7 @@ from bytenet.cli.options import (
     MaxLength,
     Overrides,
     Precision,
+    Recase,
     Split,
     open_model,
     print_result,
@@ -71,6 +72,7 @@ def evaluate(
     max_length: MaxLength = None,
     batch: Batch = None,
     split: Split = None,
+    recase: Recase = None,
     typos: Annotated[
         float, typer.Option(min=0, max=1, help="With --pairs: the share of the sources' letters to mistype.")
     ] = 0.0,
@@ -113,7 +115,7 @@ def evaluate(
     if pairs is not None:
         result = _evaluate_pairs(
             loaded, pairs, typos=typos, beam=beam, length_penalty=length_penalty, max_length=max_length, batch=batch,
-            split=split,
+            split=split, recase=recase,
         )  # fmt: skip
     elif bits is not None and context:
         result = file_context(loaded.model, loaded.vocabularies, bits, context, dtype=loaded.precision)

@@ -45,6 +45,14 @@ Split = Annotated[
         show_default=MODELS_OWN,
     ),
 ]
+Recase = Annotated[
+    bool | None,
+    typer.Option(
+        "--recase/--no-recase",
+        help="Read what is in capitals, or begins with a small letter, as a sentence, too; take the likelier.",
+        show_default=MODELS_OWN,
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as model.inner_channels=64."),

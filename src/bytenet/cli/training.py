@@ -37,7 +37,7 @@ def train(
 
 
 def pack(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run's folder or a model's.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run's folder or a model's, or a built-in model.")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put the model by itself.")],
     precision: Annotated[
         Literal["float32", "bfloat16", "int8"],
@@ -46,15 +46,21 @@ def pack(
     shard_megabytes: Annotated[
         int, typer.Option(min=1, help="No file of weights larger than this, unless a single tensor is.")
     ] = 2000,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change how it is searched, such as decoding.beam=8."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a model by itself, without what training needs: to ship, or to hand on."""
-    from bytenet.model_folder import load_decoding_config, load_model, save_model
+    from bytenet.model_folder import find_named, load_decoding_config, load_model, save_model
 
-    loaded, vocabularies = load_model(model)
+    packed = find_named(model)
+    decoding = load_decoding_config(packed, overrides or ())
+    loaded, vocabularies = load_model(packed)
     save_model(
         loaded, vocabularies, folder,
-        decoding=load_decoding_config(model), precision=precision, shard_bytes=shard_megabytes * 10**6,
+        decoding=decoding, precision=precision, shard_bytes=shard_megabytes * 10**6,
     )  # fmt: skip
     sizes = [file.stat().st_size for file in folder.iterdir()]
     result = {"folder": str(folder), "precision": precision, "files": len(sizes), "bytes": sum(sizes)}

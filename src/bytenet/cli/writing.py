@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bytenet.cli.lines import arriving, check_utf8
-from bytenet.cli.options import Batch, Beam, Device, Json, LengthPenalty, MaxLength, Precision, Split, open_model, say
+from bytenet.cli.options import (
+    Batch,
+    Beam,
+    Device,
+    Json,
+    LengthPenalty,
+    MaxLength,
+    Precision,
+    Recase,
+    Split,
+    open_model,
+    say,
+)
 from bytenet.talk import Talk
 
 if TYPE_CHECKING:
@@ -34,6 +46,7 @@ def translate(
     max_length: MaxLength = None,
     batch: Batch = None,
     split: Split = None,
+    recase: Recase = None,
     stream: Annotated[bool, typer.Option("--stream", help="Print characters as they are written (greedy).")] = False,
     precision: Precision = None,
     device: Device = None,
@@ -53,7 +66,7 @@ def translate(
             for part in _parts(texts):
                 if stream:
                     for text in part:
-                        _print_stream(loaded, text, max_length, split)
+                        _print_stream(loaded, text, max_length=max_length, split=split, recase=recase)
                         done += 1
                         remarks.about(loaded, done, text, None)
                     continue
@@ -65,6 +78,7 @@ def translate(
                     max_length=max_length,
                     batch=batch,
                     split=split,
+                    recase=recase,
                 )
                 for text, best in zip(part, found, strict=True):
                     done += 1
@@ -196,8 +210,8 @@ def _print_translations(number: int, text: str, best: "list[Translation]", n_bes
         print(_line(best[0].text), flush=True)
 
 
-def _print_stream(loaded: "Pipeline", text: str, max_length: int | None, split: int | None) -> None:
-    for piece in loaded.stream(text, max_length=max_length, split=split):
+def _print_stream(loaded: "Pipeline", text: str, **options: Any) -> None:
+    for piece in loaded.stream(text, **options):
         print(_line(piece), end="", flush=True)
     print(flush=True)
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from bytenet.model.state import RowState
 from bytenet.vocabulary import BEGIN, END
 
 NOTHING = -math.inf
+
+Number = TypeVar("Number", float, Tensor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +49,11 @@ class BeamConfig:
         if not 0 <= self.length_penalty < math.inf:
             raise ValueError(f"length_penalty must be finite and at least 0, not {self.length_penalty}")
 
-    def score(self, total: Tensor, length: Tensor) -> Tensor:
+    def score(self, total: Number, length: Tensor | int) -> Number:
         """What hypotheses are compared by; `length` counts END."""
         if not self.length_penalty:
             return total
-        return total / ((5 + length) / 6) ** self.length_penalty
+        return total / ((5 + length) / 6) ** self.length_penalty  # type: ignore[return-value]  # a number with an int
 
 
 @dataclass(frozen=True)

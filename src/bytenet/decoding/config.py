@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bytenet.decoding.beam_search import BeamConfig
+from bytenet.decoding.splitting import Splitting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,9 @@ class DecodingConfig:
 
     split: int = 0
     """A line is translated sentence by sentence, at most so many characters at a time; 0: as it is."""
+
+    recase: bool = False
+    """What is in capitals, or begins with a small letter, is read as a sentence, too; the likelier is taken."""
 
     languages: tuple[str, ...] = ()
     """The codes of the source's and the target's language, such as ["en", "de"]; for the server's users."""
@@ -39,3 +43,7 @@ class DecodingConfig:
             n_best=n_best,
             length_penalty=self.length_penalty if length_penalty is None else length_penalty,
         )
+
+    def splitting(self, split: int | None = None, recase: bool | None = None) -> Splitting:
+        """What is done with lines before and after the search; None is the model's own choice."""
+        return Splitting(self.split if split is None else split, self.recase if recase is None else recase)

@@ -1,11 +1,15 @@
-"""Long texts go through a model of sentences in pieces, and their translations come out whole."""
+"""Long texts go through a model of sentences in pieces, and their translations come out whole.
+
+A piece in an unusual case goes through it in more than one reading.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, islice
 
-from bytenet.sentences import pieces
+from bytenet.casing import Reading, readings
+from bytenet.sentences import pieces, sentence_ends
 
 
 @dataclass(frozen=True)
@@ -17,50 +21,102 @@ class Translation:
     """Natural logarithm, END included if it ended."""
     ended: bool
     """False: cut off at the length limit."""
+    score: float
+    """What translations are compared by: the log-likelihood, divided by what the search's length penalty says."""
+
+
+NOTHING_TO_TRANSLATE = Translation("", 0.0, True, 0.0)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is translated by itself: one of its readings will be taken."""
+
+    readings: tuple[Reading, ...]
+    gap: str
+    """The spaces after it."""
 
 
 class Splitting:
     """Cuts texts on their way in and joins the translations of their pieces on the way out, in order."""
 
-    def __init__(self, longest: int) -> None:
-        """`longest` is how many characters a piece has at most; 0 leaves texts as they are."""
+    def __init__(self, longest: int = 0, recase: bool = False) -> None:
+        """`longest` is how many characters a piece has at most; 0 leaves texts as they are.
+
+        With `recase`, a piece that is in capitals alone or begins with a small letter is read as a sentence, too, and
+        the likelier translation is taken.
+        """
         if longest < 0:
             raise ValueError(f"split must be at least 0, not {longest}")
-        self.longest = longest
-        self.gaps: deque[list[str]] = deque()
+        self.longest, self.recase = longest, recase
+        self.texts: deque[list[Piece]] = deque()
 
     def cut(self, texts: Iterable[str]) -> Iterator[str]:
-        """The pieces of all texts, one after the other."""
+        """What there is to translate of all texts, one after the other."""
         for text in texts:
-            cut, gaps = self._pieces(text)
-            self.gaps.append(gaps)
-            yield from cut
+            cut = self._pieces(text)
+            self.texts.append(cut)
+            yield from (reading.text for piece in cut for reading in piece.readings)
 
     def join(self, found: Iterator[list[Translation]]) -> Iterator[list[Translation]]:
         """Translations of the texts from those of their pieces: the best of all, then the second best, ..."""
         for first in found:
-            gaps = self.gaps.popleft()
-            if len(gaps) == 1:
-                yield first
-                continue
-            of_pieces = [first, *islice(found, len(gaps) - 1)]
-            yield [_joined(same_rank, gaps) for same_rank in zip(*of_pieces, strict=False)]
+            found_here = chain([first], found)
+            cut = self.texts.popleft()
+            of_pieces = [_best(piece, islice(found_here, len(piece.readings))) for piece in cut]
+            if len(cut) == 1:
+                yield of_pieces[0]
+            else:
+                gaps = [piece.gap for piece in cut]
+                yield [_joined(same_rank, gaps) for same_rank in zip(*of_pieces, strict=False)]
 
-    def stream(self, text: str, write: Callable[[str], Iterator[str]]) -> Iterator[str]:
-        """What `write` makes of each piece of a text, and what stands between them."""
-        for piece, gap in zip(*self._pieces(text), strict=True):
-            yield from write(piece)
-            if gap:
-                yield gap
+    def stream(
+        self,
+        text: str,
+        write: Callable[[str], Iterator[str]],
+        translate: Callable[[list[str]], Iterator[list[Translation]]],
+    ) -> Iterator[str]:
+        """What `write` makes of each piece of a text, and what stands between them.
 
-    def _pieces(self, text: str) -> tuple[list[str], list[str]]:
-        """The pieces, and the spaces after each."""
-        cut = list(pieces(text, self.longest)) if self.longest else []
+        A piece with several readings comes at once, when `translate` has said which one is the best.
+        """
+        for piece in self._pieces(text):
+            if len(piece.readings) == 1:
+                yield from write(piece.readings[0].text)
+            else:
+                best, *_ = _best(piece, translate([reading.text for reading in piece.readings]))
+                yield best.text
+            if piece.gap:
+                yield piece.gap
+
+    def _pieces(self, text: str) -> list[Piece]:
+        cut = list(pieces(text.rstrip(), self.longest)) if self.longest else []
         if len(cut) < 2:
-            return [text], [""]
+            return [Piece(self._readings(text, begins=True), "")]
+        starts, begins = accumulate(map(len, cut), initial=0), {0, *sentence_ends(text)}
         stripped = [piece.rstrip() for piece in cut]
         gaps = [piece[len(bare) :] for piece, bare in zip(cut, stripped, strict=True)]
-        return stripped, [*gaps[:-1], ""]
+        return [
+            Piece(self._readings(bare, begins=start in begins), gap)
+            for bare, start, gap in zip(stripped, starts, gaps, strict=False)
+        ]
+
+    def _readings(self, text: str, *, begins: bool) -> tuple[Reading, ...]:
+        return readings(text, begins=begins) if self.recase else (Reading(text),)
+
+
+def _best(piece: Piece, found: Iterable[list[Translation]]) -> list[Translation]:
+    """The best translations of a piece's readings, those that ended first; no more than of each, and no text twice."""
+    of_readings = [
+        [replace(each, text=reading.restored(each.text)) for each in translations]
+        for reading, translations in zip(piece.readings, found, strict=True)
+    ]
+    if len(of_readings) == 1:
+        return of_readings[0]
+    best: dict[str, Translation] = {}
+    for each in sorted(chain(*of_readings), key=lambda each: (each.ended, each.score), reverse=True):
+        best.setdefault(each.text, each)
+    return list(best.values())[: max(map(len, of_readings))]
 
 
 def _joined(translations: tuple[Translation, ...], gaps: list[str]) -> Translation:
@@ -68,4 +124,5 @@ def _joined(translations: tuple[Translation, ...], gaps: list[str]) -> Translati
         text="".join(each.text + gap for each, gap in zip(translations, gaps, strict=True)),
         log_likelihood=sum(each.log_likelihood for each in translations),
         ended=all(each.ended for each in translations),
+        score=sum(each.score for each in translations),
     )

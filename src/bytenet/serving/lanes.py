@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from bytenet.decoding.batching import Ids, padded
 from bytenet.decoding.beam_search import BeamConfig
 from bytenet.decoding.running import RunningSample, RunningSearch, Writing
-from bytenet.decoding.splitting import Translation
+from bytenet.decoding.splitting import NOTHING_TO_TRANSLATE
 from bytenet.model import LanguageModel, Translator
 from bytenet.pipeline import Pipeline
 from bytenet.serving.jobs import CompletionJob, Job, TranslationJob, Written
@@ -67,7 +67,7 @@ class TranslationLane:
             if piece.strip():
                 self.waiting.append((job, number))
             else:
-                job.put(number, [Translation("", 0.0, True)])
+                job.put(number, [NOTHING_TO_TRANSLATE])
 
     def work(self) -> int:
         """Readers and writers take turns."""
@@ -78,7 +78,7 @@ class TranslationLane:
             return 0
         rows = self.rows
         for (job, number), hypotheses in self.search.step():
-            job.put(number, [self.pipeline.translation(hypothesis) for hypothesis in hypotheses])
+            job.put(number, [self.pipeline.translation(hypothesis, job.config) for hypothesis in hypotheses])
         self.may_read = True
         return rows // self.search.config.beam
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from bytenet.decoding.beam_search import BeamConfig
-from bytenet.decoding.splitting import Splitting
 from bytenet.pipeline import Pipeline
 from bytenet.serving.jobs import CompletionJob, Job, TranslationJob
 from bytenet.serving.lanes import CompletionLane, Lane, TranslationLane
@@ -71,7 +70,7 @@ class Scheduler:
     ) -> TranslationJob:
         """A request for a translation, to be put."""
         assert self.translator is not None
-        splitting = Splitting(self.translator.decoding.split if split is None else split)
+        splitting = self.translator.decoding.splitting(split)
         pieces = list(splitting.cut([text]))
         return TranslationJob(
             size=len(text), seconds=seconds, pieces=pieces, splitting=splitting, config=config, max_length=max_length
