@@ -78,30 +78,27 @@ class GridLayer(nn.Module):
         where each target token's reading of the source ends (B, T, C), the memory after the last target token
         """
         rows, columns = x.shape[1:3]
-        gates = skewed(self.input(x)).unbind(2)
-        masks = skewed(mask[:, None, :, None].expand(-1, rows, -1, -1)).unbind(2)
+        order, lengths = diagonals(rows, columns, x.device)
+        gates = torch.split(self.input(x).flatten(1, 2)[:, order], lengths, dim=1)
+        masks = torch.split(mask[:, order % columns, None], lengths, dim=1)
         across, along = x.new_zeros(x.shape[0], 0, memory.shape[2]), memory[:, :0]  # of the diagonal before: (B, n, 2C)
         hidden, ends, after = [], [], []
         for number, (gate, inside) in enumerate(zip(gates, masks, strict=True)):
-            first, last = max(0, number - columns + 1), min(rows - 1, number)  # the target tokens of this diagonal
             if number < rows:  # a new target token begins to read
                 across = F.pad(across, (0, 0, 0, 1))
             if number < columns:  # a new source position is read by the first target token
                 along = torch.cat([memory[:, number : number + 1], along], dim=1)
-            here = slice(first, last + 1)
-            new_across, new_along = self.cells(gate[:, here], across, along)
-            across = torch.where(inside[:, here], new_across, across)
-            along = torch.where(inside[:, here], new_along, along)
-            hidden.append(
-                F.pad(torch.cat([halves(across)[0], halves(along)[0]], dim=-1), (0, 0, first, rows - 1 - last))
-            )
+            new_across, new_along = self.cells(gate, across, along)
+            across, along = torch.where(inside, new_across, across), torch.where(inside, new_along, along)
+            hidden.append(torch.cat([halves(across)[0], halves(along)[0]], dim=-1))
             if number >= columns - 1:  # the first of them has read the whole source
                 ends.append(halves(across)[0][:, :1])
                 across = across[:, 1:]
             if number >= rows - 1:  # the last of them leaves a source position behind
                 after.append(along[:, -1:])
                 along = along[:, :-1]
-        return straight(torch.stack(hidden, dim=2)), torch.cat(ends, dim=1), torch.cat(after, dim=1)
+        grid = torch.cat(hidden, dim=1)[:, order.argsort()].view(len(x), rows, columns, -1)
+        return grid, torch.cat(ends, dim=1), torch.cat(after, dim=1)
 
     def cells(self, gates: Tensor, across: Tensor, along: Tensor) -> tuple[Tensor, Tensor]:
         """gates (B, n, 8C) of the inputs, what comes along source and target (B, n, 2C) -> what goes on"""
@@ -122,15 +119,9 @@ def halves(x: Tensor) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def skewed(x: Tensor) -> Tensor:
-    """x (B, T, S, D) -> (B, T, S+T-1, D): each row one place further right than the one above"""
-    rows, columns = x.shape[1:3]
-    flat = F.pad(x, (0, 0, 0, rows)).flatten(1, 2)
-    return flat[:, : rows * (rows + columns - 1)].reshape(len(x), rows, rows + columns - 1, -1)
-
-
-def straight(x: Tensor) -> Tensor:
-    """x (B, T, S+T-1, D) -> (B, T, S, D): what `skewed` was given"""
-    rows, columns = x.shape[1], x.shape[2] - x.shape[1] + 1
-    flat = F.pad(x.flatten(1, 2), (0, 0, 0, rows))
-    return flat.view(len(x), rows, rows + columns, -1)[:, :, :columns]
+def diagonals(rows: int, columns: int, device: torch.device) -> tuple[Tensor, list[int]]:
+    """The cells of a grid (T·S,), each as row · S + column, diagonal by diagonal, and how many each diagonal has."""
+    cells = torch.arange(rows * columns, device=device)
+    order = (cells // columns + cells % columns).argsort(stable=True)
+    lengths = [min(number + 1, rows, columns, rows + columns - 1 - number) for number in range(rows + columns - 1)]
+    return order, lengths
