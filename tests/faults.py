@@ -58,8 +58,8 @@ FAULTS = [
     Fault(
         "dropout stays on in evaluation",
         "model/decoder.py",
-        "self.dropout(F.relu(self.second_norm(h)))",
-        "F.dropout(F.relu(self.second_norm(h)), self.dropout.p)",
+        "h = self.dropout(rectified(self.second_norm, h))",
+        "h = F.dropout(rectified(self.second_norm, h), self.dropout.p)",
     ),
     Fault(
         "a convolution remembers the last text",
@@ -134,8 +134,8 @@ FAULTS = [
     Fault(
         "past its end, the representation's last position goes on",
         "model/translator.py",
-        "source = F.pad(source, (0, 0, 0, length - source.shape[1]))",
-        "source = torch.cat([source, state.ahead[:, -1:].expand(-1, length - source.shape[1], -1)], dim=1)",
+        "source = F.pad(source, (0, 0, 0, missing))",
+        "source = torch.cat([source, ahead[:, -1:].expand(-1, length - source.shape[1], -1)], dim=1)",
     ),
     Fault(
         "a beam stops at the first finished hypothesis",
@@ -160,8 +160,8 @@ FAULTS = [
     Fault(
         "rows that join others keep the time of their own rings",
         "decoding/ring_engine.py",
-        "ring[:, first:last] = added.roll(shift, dims=0)",
-        "ring[:, first:last] = added",
+        "ring[:, places] = added.roll(shift, dims=0)",
+        "ring[:, places] = added",
     ),
     Fault(
         "a sentence that joins a search counts its steps from the first one's",
