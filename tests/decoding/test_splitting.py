@@ -1,5 +1,6 @@
 """Texts in pieces: what goes in is cut, what comes out is whole, in order, and as soon as it is known."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -85,13 +86,37 @@ def test_only_what_begins_a_sentence_is_given_a_capital():
     assert cut == ["when it rained,", "When it rained,", "all stayed.", "THEN IT STOPPED", "Then it stopped"]
 
 
-def test_ranks_are_joined_with_each_other():
+@given(st.lists(st.lists(st.integers(-9, 0), min_size=1, max_size=3), min_size=2, max_size=4), st.booleans())
+def test_the_best_of_all_combinations_of_pieces_come_first(scores, ended):
+    splitting = Splitting(10)
+    asked = list(splitting.cut(["One two. " * len(scores)]))
+    found = [
+        [Translation(f"{part}{rank}", score / 2, ended, score) for rank, score in enumerate(sorted(own, reverse=True))]
+        for part, own in zip(asked, scores, strict=True)
+    ]
+    (best,) = splitting.join(iter(found))
+    every = sorted((sum(each.score for each in chosen) for chosen in itertools.product(*found)), reverse=True)
+    assert [each.score for each in best] == every[: max(map(len, found))]
+    assert [each.log_likelihood for each in best] == [each.score / 2 for each in best]
+    assert best[0].text == " ".join(["One two.0"] * len(scores))
+    assert len({each.text for each in best}) == len(best)
+    assert all(each.ended == ended for each in best)
+
+
+def test_what_is_cut_off_in_one_piece_is_cut_off():
     splitting = Splitting(10)
     ((best, second),) = splitting.join(shouted(splitting.cut(["So it is. Be it so. C."]), n_best=2))
-    assert (best.text, second.text) == ("SO IT IS. BE IT SO. C.", "SO IT IS.! BE IT SO.! C.!")
-    assert (best.log_likelihood, second.log_likelihood) == (-3.0, -6.0)
-    assert best.score - second.score == 3.0
-    assert not best.ended  # one of the pieces has not
+    assert (best.text, second.text) == ("SO IT IS. BE IT SO. C.", "SO IT IS. BE IT SO. C.!")
+    assert not best.ended
+    assert not second.ended
+
+
+def test_the_best_of_very_many_pieces_can_be_told():
+    text = "A short one. " * 100_000
+    splitting = Splitting(100)
+    ((best, second),) = splitting.join(shouted(splitting.cut([text]), n_best=2))
+    assert best.text == text.upper().rstrip()
+    assert second.text == best.text + "!"
 
 
 def test_a_text_is_done_as_soon_as_its_pieces_are():

@@ -67,8 +67,7 @@ class Splitting:
             if len(cut) == 1:
                 yield of_pieces[0]
             else:
-                gaps = [piece.gap for piece in cut]
-                yield [_joined(same_rank, gaps) for same_rank in zip(*of_pieces, strict=False)]
+                yield _combined(of_pieces, [piece.gap for piece in cut])
 
     def stream(
         self,
@@ -119,10 +118,41 @@ def _best(piece: Piece, found: Iterable[list[Translation]]) -> list[Translation]
     return list(best.values())[: max(map(len, of_readings))]
 
 
-def _joined(translations: tuple[Translation, ...], gaps: list[str]) -> Translation:
-    return Translation(
-        text="".join(each.text + gap for each, gap in zip(translations, gaps, strict=True)),
-        log_likelihood=sum(each.log_likelihood for each in translations),
-        ended=all(each.ended for each in translations),
-        score=sum(each.score for each in translations),
-    )
+@dataclass(frozen=True)
+class _Way:
+    """A choice of a translation for each of the first pieces of a text."""
+
+    score: float = 0.0
+    log_likelihood: float = 0.0
+    ended: bool = True
+    last: "tuple[_Way, str] | None" = None
+    """The choice for the pieces before the last one, and the text chosen for that, with the spaces after it."""
+
+    def on(self, chosen: Translation, gap: str) -> "_Way":
+        return _Way(
+            score=self.score + chosen.score,
+            log_likelihood=self.log_likelihood + chosen.log_likelihood,
+            ended=self.ended and chosen.ended,
+            last=(self, chosen.text + gap),
+        )
+
+    def translation(self) -> Translation:
+        texts: list[str] = []
+        way = self
+        while way.last is not None:
+            way, text = way.last
+            texts.append(text)
+        return Translation("".join(reversed(texts)), self.log_likelihood, self.ended, self.score)
+
+
+def _combined(of_pieces: list[list[Translation]], gaps: list[str]) -> list[Translation]:
+    """Of all combinations of the pieces' translations the best ones, as many as a piece has at most.
+
+    Scores are sums, so whatever is among the best goes on from what was among the best one piece before.
+    """
+    number = max(map(len, of_pieces))
+    ways = [_Way()]
+    for translations, gap in zip(of_pieces, gaps, strict=True):
+        longer = [way.on(each, gap) for way in ways for each in translations]
+        ways = sorted(longer, key=lambda way: (way.ended, way.score), reverse=True)[:number]
+    return [way.translation() for way in ways]
