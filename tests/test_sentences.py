@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bytenet.sentences import pieces
+from bytenet.sentences import pieces, sentence_pairs
 
 texts = st.text(st.sampled_from("aB1 .!?,;\"'(。\n\té")) | st.text()
 
@@ -55,3 +55,15 @@ def test_a_word_that_is_too_long_is_cut_anywhere():
 def test_a_long_text_is_cut_in_linear_time():
     """A million characters: quadratic work would take minutes."""
     assert len(list(pieces("A short one. " * 80_000, 100))) == 80_000
+
+
+@given(texts, texts)
+def test_pairs_of_sentences_joined_are_the_texts(source, target):
+    pairs = sentence_pairs(source, target)
+    assert ("".join(one for one, _ in pairs), "".join(other for _, other in pairs)) == (source, target)
+
+
+def test_sentences_are_paired_only_if_there_are_as_many():
+    source, target = "He said: “Stop it!” Nobody did.", "Er sagte: „Hört auf!“ Niemand tat es."
+    assert len(sentence_pairs(source, target)) == 2
+    assert sentence_pairs(source, target + " Nein.") == [(source, target + " Nein.")]

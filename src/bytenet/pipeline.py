@@ -188,14 +188,15 @@ class Pipeline:
     def explain(self, source: str, target: str | None = None, by: By = "word", **options: Any) -> Explanation:
         """What each word or character of a target, by default the translation, depends on: the paper's Fig. 6.
 
-        A language model explains a text, without a target. `watch=...` is told how many of all outputs are done.
+        What is translated sentence by sentence is explained so, too. A language model explains a text, without a
+        target. `watch=...` is told how many of all outputs are done.
         """
         ended = True
         if self.translates and target is None:
             split(source, self.vocabularies[0], "source", by)  # a mistake should not wait for a search
             ((best,),) = self.translations([source])
             target, ended = best.text, best.ended
-        options |= {"ended": ended, "by": by, "dtype": self.precision}
+        options |= {"ended": ended, "by": by, "by_sentence": self.decoding.split > 0, "dtype": self.precision}
         return explain(self.model, self.vocabularies, source, target, **options)
 
     def evaluate(

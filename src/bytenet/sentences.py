@@ -11,7 +11,7 @@ _ABBREVIATIONS = frozenset(
     """.split()  # noqa: SIM905
 )
 _END = re.compile(
-    r"""[.!?…]+["'”’»)\]]*\s+(?=["'“‘«(\[¿¡]*[^\W_a-z])"""  # the next word does not begin with a small letter
+    r"""[.!?…]+["'“”’»)\]]*\s+(?=["'“„‘«(\[¿¡]*[^\W_a-z])"""  # the next word does not begin with a small letter
     r"""|[。！？]+[”’」』）]*\s*"""
 )
 _CLAUSE = re.compile(r"[;:,–—]\s+")
@@ -33,6 +33,12 @@ def pieces(text: str, longest: int) -> Iterator[str]:
         if end > start:
             yield text[start:end]
             start = end
+
+
+def sentence_pairs(source: str, target: str) -> list[tuple[str, str]]:
+    """The sentences of a text with those of its translation; if there are not as many of both, both as they are."""
+    sources, targets = (list(pieces(text, max(1, len(text)))) for text in (source, target))
+    return list(zip(sources, targets, strict=True)) if len(sources) == len(targets) > 1 else [(source, target)]
 
 
 def sentence_ends(text: str) -> Iterator[int]:

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bytenet import Bytes, Characters, LanguageModelConfig, Pipeline, TranslatorConfig
+from bytenet.decoding.config import DecodingConfig
 from bytenet.evaluation.explanation import BEGIN_LABEL, END_LABEL, MOST_SYMBOLS, HeatMap, explain, words
 from bytenet.evaluation.sensitivity import sensitivities
 from bytenet.model.blocks import StackConfig
@@ -31,6 +32,11 @@ def translator():
         unfolding=UnfoldingConfig(multiple=4),
     )
     return in_double(config)
+
+
+@pytest.fixture(scope="module")
+def of_bytes():
+    return in_double(TranslatorConfig(inner_channels=6, encoder=STACK, decoder=STACK))
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +166,46 @@ def test_without_a_target_the_translation_is_explained(translator):
     given_ = pipeline.explain("abc", best.text, "character")
     columns = len(found.from_target.outputs)
     np.testing.assert_allclose(given_.from_source.magnitudes[:, :columns], found.from_source.magnitudes)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_is_translated_by_sentences_is_explained_by_sentences(of_bytes, ended):
+    sources, targets, done = ["Äb, cd.  ", "Be it. ", "Co, "], ["Zwölf. ", "3 €!  ", "Aa"], []
+    texts = "".join(sources), "".join(targets)
+    found = explain(
+        of_bytes, [Bytes(), TARGET], *texts, ended=ended, by="character", by_sentence=True,
+        watch=lambda *each: done.append(each),
+    )  # fmt: skip
+    by_source, by_target = np.zeros(found.from_source.magnitudes.shape), np.zeros(found.from_target.magnitudes.shape)
+    row = column = 0
+    for source, target in zip(sources, targets, strict=True):
+        own = [source.rstrip(), target.rstrip()]
+        alone = explain(of_bytes, [Bytes(), TARGET], *own, ended=ended and target == targets[-1], by="character")
+        for whole, part, first in (
+            (by_source, alone.from_source.magnitudes, row),
+            (by_target[1:], alone.from_target.magnitudes[1:], column),
+        ):
+            whole[first : first + len(part), column : column + part.shape[1]] = part
+        by_target[0, column : column + len(alone.from_target.outputs)] = alone.from_target.magnitudes[0]
+        row, column = row + len(source), column + len(target)
+    np.testing.assert_allclose(found.from_source.magnitudes, by_source)
+    np.testing.assert_allclose(found.from_target.magnitudes, by_target)
+    number = len(texts[1].encode()) + ended
+    assert done[-1] == (number, number)
+    assert done == sorted(done)
+
+
+def test_where_sentences_do_not_pair_the_text_is_explained_as_a_whole(of_bytes):
+    texts = "Äb, cd. Be it.", "Aa"
+    found = [explain(of_bytes, [Bytes(), TARGET], *texts, by_sentence=each) for each in (True, False)]
+    assert (found[0].from_source.magnitudes == found[1].from_source.magnitudes).all()
+
+
+def test_a_model_that_splits_explains_by_sentences(of_bytes):
+    texts, vocabularies = ("Äb, cd. Be it.", "Aa! B."), [Bytes(), TARGET]
+    for split in (0, 50):
+        found = Pipeline(of_bytes, vocabularies, decoding=DecodingConfig(split=split)).explain(*texts)
+        assert found.from_source.magnitudes[0, -2] == 0 if split else found.from_source.magnitudes[0, -2] > 0
 
 
 def test_what_cannot_be_explained_is_refused(translator, language_model, monkeypatch):

@@ -130,3 +130,10 @@ def test_another_ending_is_refused(tmp_path, name):
 def test_a_missing_folder_is_named():
     with pytest.raises(ValueError, match="there is no folder missing"):
         save_heat_maps(explanation(), Path("missing") / "map.png")
+
+
+def test_few_cells_have_colours_by_their_shares_and_many_show_small_shares_too():
+    few, many = explanation(), explanation(target=("a ",) * 40)
+    for found, faint in ((few, 0.1), (many, 0.1**0.5)):
+        image = draw(found).axes[0].images[0]
+        assert image.norm(0.1 * image.norm.vmax) == pytest.approx(faint)

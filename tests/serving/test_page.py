@@ -18,6 +18,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import BrowserContext, Page, Request, Route, expect  # noqa: E402
 
 from bytenet import Bytes, Pipeline  # noqa: E402
+from bytenet.evaluation.explanation import words  # noqa: E402
 from bytenet.serving import application  # noqa: E402
 from bytenet.serving.config import ServingConfig  # noqa: E402
 from tests.pipelines import language_model, pipeline_of, translator  # noqa: E402
@@ -90,8 +91,7 @@ def page(browser: BrowserContext, expected: list[str]) -> Iterator[Page]:
 def explain(route: Route) -> None:
     """Each word is made of the one at its place, half as much of the one before, and a little of the next before."""
     asked = route.request.post_data_json
-    source, target = ([f"{word} " for word in asked[name].split()] for name in ("source", "target"))
-    source[-1], target[-1] = source[-1].strip(), target[-1].strip()
+    source, target = (words(asked[name]) for name in ("source", "target"))
     outputs = [*target, "</s>"]
     shares = {0: 0.4, 1: 0.2, 2: 0.05}
     by_source = [[shares.get(j - i, 0.0) for j in range(len(outputs))] for i in range(len(source))]
@@ -208,23 +208,23 @@ def test_texts_are_texts_and_no_markup(page, address):
 
 
 def lit(page: Page, kind: str) -> dict[str, float]:
-    words = page.locator(f".{kind}.on").all()
-    return {word.text_content(): float(word.evaluate("e => e.style.getPropertyValue('--strength')")) for word in words}
+    parts = page.locator(f".{kind}.on").all()
+    return {part.text_content(): float(part.evaluate("e => e.style.getPropertyValue('--strength')")) for part in parts}
 
 
 def test_pointing_at_a_word_lights_what_made_it(page, address):
     page.route("**/translate", echo)
     page.goto(address)
-    page.fill("#source", "red green blue\nother line")
+    page.fill("#source", "red green blue.\nother line")
     page.locator(".word", has_text="BLUE").hover()
     page.locator(".label.on").first.wait_for()
-    assert lit(page, "label") == {"blue": 1.0, "green": 0.5}
-    assert lit(page, "word") == {"BLUE": 1.0}
+    assert lit(page, "label") == {"blue": 1.0, "green": 0.5}  # and not what made the full stop
+    assert lit(page, "word") == {"BLUE.": 1.0}
     place = page.locator(".label", has_text="green").bounding_box()  # behind the text box, exactly under its word
     page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
-    assert lit(page, "word") == {"GREEN": 1.0, "BLUE": 0.5}
+    assert lit(page, "word") == {"GREEN": 1.0, "BLUE.": 0.5}
     page.locator("#source").dispatch_event("pointerleave", {"pointerType": "touch"})  # as after a tap
-    assert lit(page, "word") == {"GREEN": 1.0, "BLUE": 0.5}
+    assert lit(page, "word") == {"GREEN": 1.0, "BLUE.": 0.5}
     page.locator("h1").hover()
     assert lit(page, "word") == lit(page, "label") == {}
 

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bytenet.evaluation.sensitivity import ByteNet, sensitivities
+from bytenet.evaluation.sensitivity import ByteNet, Watch, sensitivities
 from bytenet.model import LanguageModel, Model
+from bytenet.sentences import sentence_pairs
 from bytenet.vocabulary import BEGIN, END, Vocabulary
 
 By = Literal["word", "character"]
@@ -95,11 +96,13 @@ def explain(
     *,
     ended: bool = True,
     by: By = "word",
+    by_sentence: bool = False,
     **options: Any,
 ) -> Explanation:
     """What each word or character of a target depends on, and its END if it has `ended`.
 
-    A language model explains a text, without a target. Options as for `sensitivities`.
+    `by_sentence`: the source was translated sentence by sentence, so that nothing depends on another sentence. A
+    language model explains a text, without a target. Options as for `sensitivities`.
     """
     if not isinstance(model, ByteNet):
         raise ValueError(f"only ByteNets can be explained, and this is of the kind {model.config.kind}")
@@ -112,19 +115,63 @@ def explain(
         assert target is not None
         read, written = split(source, vocabularies[0], "source", by), split(target, vocabularies[1], "target", by)
         inputs, outputs = BEGIN_PIECE + written, written + END_PIECE if ended else written
-    device = next(model.parameters()).device
-    by_source, by_target = sensitivities(
-        model,
-        None if read is None else torch.tensor(read.ids, device=device),
-        torch.tensor(inputs.ids, device=device),
-        torch.tensor(outputs.ids, device=device),
-        **options,
-    )
+    pairs = sentence_pairs(source, target) if by_sentence and target is not None else []
+    if len(pairs) > 1:
+        by_source, by_target = _of_sentences(model, vocabularies, pairs, ended, **options)
+    else:
+        by_source, by_target = _sensitivities(
+            model, None if read is None else read.ids, inputs.ids, outputs.ids, **options
+        )
     return Explanation(
         by=by,
         from_source=None if read is None else summed(by_source, read, outputs),
         from_target=summed(by_target, inputs, outputs),
     )
+
+
+def _sensitivities(
+    model: ByteNet, source: Sequence[int] | None, read: Sequence[int], wanted: Sequence[int], **options: Any
+) -> tuple[Tensor, Tensor]:
+    device = next(model.parameters()).device
+    return sensitivities(
+        model,
+        None if source is None else torch.tensor(source, device=device),
+        torch.tensor(read, device=device),
+        torch.tensor(wanted, device=device),
+        **options,
+    )
+
+
+def _of_sentences(
+    model: ByteNet,
+    vocabularies: Sequence[Vocabulary],
+    pairs: Sequence[tuple[str, str]],
+    ended: bool,
+    *,
+    watch: Watch = lambda done, all_: None,
+    **options: Any,
+) -> tuple[Tensor, Tensor]:
+    """As `sensitivities`, of texts whose sentences were translated one by one, without the spaces after them."""
+    lengths = [(len(vocabularies[0].encode(source)), len(vocabularies[1].encode(target))) for source, target in pairs]
+    num_sources, num_targets = (sum(column) for column in zip(*lengths, strict=True))
+    by_source = torch.zeros(num_sources, num_targets + ended, dtype=torch.float64)
+    by_target = torch.zeros(1 + num_targets, num_targets + ended, dtype=torch.float64)
+    at_source = at_target = 0
+    for number, (source, target) in enumerate(pairs, start=1):
+        is_last = number == len(pairs)
+        read = vocabularies[0].encode(source.rstrip())
+        written = vocabularies[1].encode(target if is_last else target.rstrip())
+        wanted = [*written, END] if is_last and ended else written
+        found_source, found_target = _sensitivities(
+            model, read, [BEGIN, *written], wanted,
+            watch=lambda done, _, before=at_target: watch(before + done, num_targets + ended), **options,
+        )  # fmt: skip
+        columns = slice(at_target, at_target + len(wanted))
+        by_source[at_source : at_source + len(read), columns] = found_source
+        by_target[0, columns] = found_target[0]
+        by_target[1 + at_target : 1 + at_target + len(written), columns] = found_target[1:]
+        at_source, at_target = at_source + lengths[number - 1][0], at_target + lengths[number - 1][1]
+    return by_source, by_target
 
 
 def split(text: str, vocabulary: Vocabulary, what: str, by: By) -> Pieces:

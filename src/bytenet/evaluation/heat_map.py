@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bytenet.evaluation.explanation import By, Explanation, HeatMap
+from bytenet.evaluation.explanation import Explanation, HeatMap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ LABEL_HEIGHT, LETTER_WIDTH = 0.7, 0.65  # of a cell; of the height
 GAP = 0.7  # inches between two heat maps, labels not counted
 BAR_GAP, BAR_WIDTH, BAR_HEIGHT = 0.15, 0.13, 3.0  # inches: of the bar of colours
 OUT_OF_SIGHT = "#ececec"
-GAMMA = 0.5  # of the colours: among many inputs, small shares can be seen, too
+GAMMA = 0.5  # of the colours where there are many: small shares can be seen, too
 DPI, MOST_PIXELS = 110, 12_000  # to a side
 
 
@@ -56,6 +56,15 @@ def panels(explanation: Explanation) -> list[tuple[str, HeatMap]]:
     return [("source", from_source), ("target before", from_target)]
 
 
+def has_few(explanation: Explanation) -> bool:
+    """Whether there are so few words that cells can be large, and that shares are not small."""
+    return max(len(labels) for _, found in panels(explanation) for labels in (found.inputs, found.outputs)) <= FEW
+
+
+def gamma(explanation: Explanation) -> float:
+    return 1.0 if has_few(explanation) else GAMMA
+
+
 def shown(label: str) -> str:
     """A label that can be seen: spaces behind a word left out, others as a sign, what cannot be printed escaped."""
     kept = label.rstrip() or label
@@ -75,7 +84,7 @@ def draw(explanation: Explanation) -> "Figure":
 
     maps = panels(explanation)
     outputs = [shown(output) for output in explanation.from_target.outputs]
-    cell = LARGE_CELL if max(len(outputs), *(len(found.inputs) for _, found in maps)) <= FEW else SMALL_CELL
+    cell = LARGE_CELL if has_few(explanation) else SMALL_CELL
     gap = GAP + LETTER_WIDTH * LABEL_HEIGHT * cell * max(map(len, outputs))
     heights = [cell * len(found.inputs) for _, found in maps]
     width, height = cell * len(outputs), sum(heights) + gap * (len(maps) - 1)
@@ -87,20 +96,20 @@ def draw(explanation: Explanation) -> "Figure":
         bar_height = min(own_height, BAR_HEIGHT)
         bar_bottom = bottom + own_height - bar_height
         bar = figure.add_axes((1 + BAR_GAP / width, bar_bottom / height, BAR_WIDTH / width, bar_height / height))
-        image = _draw_map(axes, found, explanation.by, 72 * LABEL_HEIGHT * cell)
+        image = _draw_map(axes, found, explanation, 72 * LABEL_HEIGHT * cell)
         axes.set_ylabel(what)
         figure.colorbar(image, cax=bar, label="share")
         bottom -= gap
     return figure
 
 
-def _draw_map(axes: "Axes", found: HeatMap, by: By, font_size: float) -> "AxesImage":
+def _draw_map(axes: "Axes", found: HeatMap, explanation: Explanation, font_size: float) -> "AxesImage":
     from matplotlib import colormaps
     from matplotlib.colors import PowerNorm
 
     shares = np.ma.masked_equal(found.shares, 0)  # out of sight, such as all that comes later
     colours = colormaps["YlGnBu"].with_extremes(bad=OUT_OF_SIGHT)
-    scale = PowerNorm(GAMMA, vmin=0, vmax=found.shares.max() or 1.0)
+    scale = PowerNorm(gamma(explanation), vmin=0, vmax=found.shares.max() or 1.0)
     image = axes.imshow(shares, cmap=colours, norm=scale, aspect="auto", interpolation="none")
     inputs, outputs = ([shown(label) for label in labels] for labels in (found.inputs, found.outputs))
     style: dict[str, Any] = {"fontsize": font_size, "parse_math": False}  # a dollar is a dollar
@@ -108,7 +117,7 @@ def _draw_map(axes: "Axes", found: HeatMap, by: By, font_size: float) -> "AxesIm
     axes.set_yticks(range(len(inputs)), inputs, **style)
     axes.tick_params(length=0, labeltop=True, labelbottom=False)
     for label in axes.get_xticklabels():
-        label.set_rotation(90 if by == "word" or len(label.get_text()) > WIDEST else 0)
+        label.set_rotation(90 if explanation.by == "word" or len(label.get_text()) > WIDEST else 0)
     axes.set_title("output", fontsize="medium")
     axes.spines[:].set_visible(False)
     return image
@@ -146,5 +155,5 @@ def page(explanation: Explanation) -> str:
         }
         for what, found in panels(explanation)
     ]
-    data = json.dumps({"upright": 0 if explanation.by == "word" else WIDEST, "gamma": GAMMA, "maps": maps})
+    data = json.dumps({"upright": 0 if explanation.by == "word" else WIDEST, "gamma": gamma(explanation), "maps": maps})
     return PAGE.read_text(encoding="utf-8").replace("DATA", data.replace("<", "\\u003c"))  # no text ends the script
