@@ -15,7 +15,7 @@ from bytenet.pipeline import Pipeline
 from bytenet.serving.jobs import CompletionJob, Job, TranslationJob
 from bytenet.serving.lanes import CompletionLane, Lane, TranslationLane
 
-SIZES = (64, 512, 4096)  # where requests of one size end and those of the next begin
+SIZES = (128, 512, 4096)  # where requests of one size end and those of the next begin; most sentences are of the first
 
 
 class BusyError(Exception):
