@@ -1,7 +1,9 @@
 """What the network may bring: wrong, huge, slow and vanishing requests; keys, headers, logs, metrics."""
 
+import functools
 import json
 import random
+import re
 import socket
 import threading
 import time
@@ -226,6 +228,14 @@ def test_shutting_down_finishes_what_was_accepted():
     for thread in threads:
         thread.join()
     assert answers == [200] * 12
+
+
+def test_the_document_holds_all_that_it_refers_to(client):
+    document = client.get("/openapi.json").json()
+    for place in re.findall(r'"\$ref": "#/([^"]*)"', json.dumps(document)):
+        functools.reduce(dict.__getitem__, place.split("/"), document)
+    body = document["paths"]["/v1/completions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert "include_usage" in json.dumps(body["properties"]["stream_options"])
 
 
 def test_the_document_names_every_route(client):

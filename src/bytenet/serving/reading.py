@@ -39,6 +39,19 @@ def first_mistake(error: ValidationError) -> str:
 
 def body_of(kind: type[BaseModel], *, form: bool = False) -> dict[str, Any]:
     """What the OpenAPI document says about such a body."""
-    schema = {"schema": kind.model_json_schema(ref_template="#/components/schemas/{model}")}
-    content = {"application/json": schema} | ({FORM: schema} if form else {})
+    schema = kind.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    body = {"schema": _whole(schema, definitions)}
+    content = {"application/json": body} | ({FORM: body} if form else {})
     return {"requestBody": {"required": True, "content": content}}
+
+
+def _whole(schema: Any, definitions: dict[str, Any]) -> Any:
+    """A schema with what it refers to in it, as it is not the document's only one."""
+    if isinstance(schema, list):
+        return [_whole(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _whole(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
+    return {name: _whole(part, definitions) for name, part in schema.items()}
