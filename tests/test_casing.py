@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bytenet.casing import Reading, readings
+from bytenet.casing import Reading, readings, usual_names
+from bytenet.decoding.config import DecodingConfig
 
 
 @given(st.text(), st.booleans())
@@ -58,3 +59,55 @@ def test_what_goes_on_does_not_begin():
 @pytest.mark.parametrize("text", ["", "I", "A.", "3 dogs", "5 pm", "12.50", "日本語", "So it is.", "McDonald is here"])
 def test_other_texts_are_read_as_they_are(text):
     assert readings(text) == (Reading(text),)
+
+
+NAMES = {"i": "I", "eu": "EU", "mcdonald": "McDonald"}
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (
+            "mcdonald said that i and the eu can't agree; who am i?",
+            "McDonald said that I and the EU can't agree; who am I?",
+        ),
+        ("WHO AM I?", "Who am I?"),
+        ("i'm in the eu-zone", "I'm in the EU-zone"),
+    ],
+)
+def test_names_are_written_as_they_are_usually(text, read):
+    assert readings(text, names=NAMES)[1].text == read
+
+
+def test_names_change_nothing_that_is_a_sentence_or_goes_on():
+    assert readings("So am i.", names=NAMES) == (Reading("So am i."),)
+    assert readings("and so am i", names=NAMES, begins=False) == (Reading("and so am i"),)
+
+
+def test_names_are_what_has_capitals_inside_of_sentences():
+    texts = [
+        "Then I saw Tom.",
+        "The EU? Tom, I think, saw may bells in May.",
+        "YOU AND ME",
+        "Who did Tom and I see? The EU",
+    ]
+    assert usual_names(texts, least=1) == (
+        "I",
+        "Tom",
+        "EU",
+    )  # may is not always written May, what begins does not count
+    assert usual_names(texts, least=3) == ("I",)
+    assert usual_names(texts, least=1, most=2) == ("I", "Tom")
+    assert usual_names([*texts, "So said the tom."], least=1) == ("I", "EU")
+    assert usual_names([*texts, "So said the tom."], least=1, share=0.6) == ("I", "Tom", "EU")
+
+
+@given(st.lists(st.text(st.sampled_from("aA ,.²Ⅳé_1") | st.characters(), max_size=12)))
+def test_a_recipe_takes_whatever_names_there_are(texts):
+    names = usual_names([f"see {text}" for text in texts], least=1)
+    assert DecodingConfig(names=names).names == names
+
+
+def test_a_name_is_a_word():
+    with pytest.raises(ValueError, match='names must be words of letters, not "New York"'):
+        DecodingConfig(names=("York", "New York"))

@@ -36,6 +36,7 @@ def test_simple_sentences_come_out_right():
     assert model.translate(list(sentences)) == list(sentences.values())
     assert model.translate("THE CAT IS SLEEPING ON THE SOFA.") == "DIE KATZE SCHLÄFT AUF DEM SOFA."
     assert model.translate("the cat is sleeping on the sofa.") == "Die Katze schläft auf dem Sofa."
+    assert model.translate("where can i buy a ticket to berlin?") == sentences["Where can I buy a ticket to Berlin?"]
     assert "".join(model.stream("i am tired.")) == model.translate("i am tired.", beam=1) == "Ich bin müde."
 
 

@@ -9,13 +9,14 @@ import pytest
 from bytenet.config import Recipe, load_recipe
 from bytenet.data.config import PairsConfig
 from bytenet.data.encoding import EncodedCorpus, encode_corpus
+from bytenet.decoding.config import DecodingConfig
 from bytenet.evaluation.lengths import Lengths, fit_unfolding
 from bytenet.model import Translator
 from bytenet.model.ngrams import NgramConfig
 from bytenet.model.translator import UnfoldingConfig, UnfoldingFit
 from bytenet.model_folder import load_model, save_model
 from bytenet.talk import Talk
-from bytenet.training.preparation import fit_lengths, fit_vocabularies
+from bytenet.training.preparation import fit_lengths, fit_names, fit_vocabularies
 from bytenet.training.trainer import train
 from bytenet.vocabulary import VocabularyConfig
 from tests.training.runs import small_recipe
@@ -62,6 +63,17 @@ def test_a_run_that_has_begun_keeps_its_unfolding(tmp_path):
     assert fit_lengths(recipe, corpus, QUIET, begun=tmp_path).model.unfolding == begun
     (tmp_path / "last" / "config.json").write_text("damaged")
     assert fit_lengths(recipe, corpus, QUIET, begun=tmp_path).model.unfolding == begun
+
+
+def test_names_are_those_of_the_sources_where_a_recipe_recases_and_names_none(tmp_path):
+    recipe = fitting_recipe(tmp_path, source_vocabulary=VocabularyConfig(kind="characters", symbols=40))
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"In {n} I saw Ada and a bear.\tso\n" for n in range(10, 30)), encoding="utf-8")
+    corpus = encoded(recipe, tmp_path)
+    assert fit_names(recipe, corpus) is recipe
+    for names in ((), ("EU",)):
+        asked = replace(recipe, decoding=DecodingConfig(recase=True, names=names))
+        assert fit_names(asked, corpus).decoding == replace(asked.decoding, names=names or ("I", "Ada"))
 
 
 def test_a_run_is_fitted_once_and_resumed_by_its_own_recipe(tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bytenet.casing import is_word
 from bytenet.decoding.beam_search import BeamConfig
 from bytenet.decoding.splitting import Splitting
 
@@ -22,6 +23,9 @@ class DecodingConfig:
     recase: bool = False
     """What is in capitals, or begins with a small letter, is read as a sentence, too; the likelier is taken."""
 
+    names: tuple[str, ...] = ()
+    """For `recase`: words with capitals inside of sentences, too; if none, training takes them from its sources."""
+
     languages: tuple[str, ...] = ()
     """The codes of the source's and the target's language, such as ["en", "de"]; for the server's users."""
 
@@ -29,6 +33,8 @@ class DecodingConfig:
         BeamConfig(beam=self.beam, length_penalty=self.length_penalty)  # checks both
         if len(self.languages) not in (0, 2):
             raise ValueError(f"languages must be two codes, source and target, not {list(self.languages)}")
+        if strange := [name for name in self.names if not is_word(name)]:
+            raise ValueError(f'names must be words of letters, not "{strange[0]}"')
         if self.split < 0:
             raise ValueError(f"split must be at least 0, not {self.split}")
 
@@ -46,4 +52,4 @@ class DecodingConfig:
 
     def splitting(self, split: int | None = None, recase: bool | None = None) -> Splitting:
         """What is done with lines before and after the search; None is the model's own choice."""
-        return Splitting(self.split if split is None else split, self.recase if recase is None else recase)
+        return Splitting(self.split if split is None else split, self.recase if recase is None else recase, self.names)

@@ -40,15 +40,16 @@ class Piece:
 class Splitting:
     """Cuts texts on their way in and joins the translations of their pieces on the way out, in order."""
 
-    def __init__(self, longest: int = 0, recase: bool = False) -> None:
+    def __init__(self, longest: int = 0, recase: bool = False, names: Iterable[str] = ()) -> None:
         """`longest` is how many characters a piece has at most; 0 leaves texts as they are.
 
-        With `recase`, a piece that is in capitals alone or begins with a small letter is read as a sentence, too, and
-        the likelier translation is taken.
+        With `recase`, a piece that is in capitals alone or begins with a small letter is read as a sentence, too, in
+        which `names` are written as they are here, and the likelier translation is taken.
         """
         if longest < 0:
             raise ValueError(f"split must be at least 0, not {longest}")
         self.longest, self.recase = longest, recase
+        self.names = {name.lower(): name for name in names}
         self.texts: deque[list[Piece]] = deque()
 
     def cut(self, texts: Iterable[str]) -> Iterator[str]:
@@ -101,7 +102,7 @@ class Splitting:
         ]
 
     def _readings(self, text: str, *, begins: bool) -> tuple[Reading, ...]:
-        return readings(text, begins=begins) if self.recase else (Reading(text),)
+        return readings(text, begins=begins, names=self.names) if self.recase else (Reading(text),)
 
 
 def _best(piece: Piece, found: Iterable[list[Translation]]) -> list[Translation]:

@@ -50,7 +50,8 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/decoding", summary="How the model is used unless a request says otherwise")
     async def decoding() -> dict[str, Any]:
-        return asdict(needed(service).decoding)
+        """But for the model's list of names, which is long."""
+        return {key: value for key, value in asdict(needed(service).decoding).items() if key != "names"}
 
     @router.post("/translate", summary="Translate", openapi_extra=body_of(TranslateRequest, form=True))
     async def translate(request: Request) -> dict[str, Any]:

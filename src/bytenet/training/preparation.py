@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from bytenet.casing import usual_names
 from bytenet.config import Recipe, load_recipe, save_recipe
 from bytenet.data.config import TextConfig
 from bytenet.data.encoding import EncodedCorpus, EncodedPairs, encode_corpus
@@ -28,6 +29,7 @@ from bytenet.training.distributed import Ranks
 from bytenet.vocabulary import Vocabulary
 from bytenet.weights import check_weights
 
+MOST_SOURCES = 200_000  # to take names from, evenly spaced: some seconds of a core
 RECIPE, CACHE, LOCK = "recipe.toml", "cache", ".lock"
 MAY_CHANGE = {"steps", "minutes", "evaluate_every", "validation_characters", "save_every", "log_every", "tensorboard"}
 """Keys of [training] that a resumed run may have anew; a schedule that falls takes another course with them."""
@@ -154,6 +156,19 @@ def fit_lengths(recipe: Recipe, corpus: EncodedCorpus, talk: Talk, *, begun: Pat
         f"{lengths.mean_positions(unfolding):.1f} positions on average"
     )
     return dataclasses.replace(recipe, model=dataclasses.replace(config, unfolding=unfolding))
+
+
+def fit_names(recipe: Recipe, corpus: EncodedCorpus) -> Recipe:
+    """The recipe with the words that its sources write with capitals, where it is to `recase` and names none."""
+    if not recipe.decoding.recase or recipe.decoding.names or not isinstance(corpus.train, EncodedPairs):
+        return recipe
+    source, ends = corpus.train.source, corpus.train.source_lengths.cumsum()
+    chosen = range(0, len(ends), 1 + len(ends) // MOST_SOURCES)
+    texts = (
+        corpus.vocabularies[0].decode(source[ends[i] - corpus.train.source_lengths[i] : ends[i]].tolist())
+        for i in chosen
+    )
+    return dataclasses.replace(recipe, decoding=dataclasses.replace(recipe.decoding, names=usual_names(texts)))
 
 
 def begun_unfolding(run: Path) -> UnfoldingConfig | None:

@@ -33,7 +33,15 @@ from bytenet.training.distributed import Ranks, connect, gradients_wait, like, p
 from bytenet.training.metrics import Meter, Metrics, StepResult
 from bytenet.training.objective import Objective
 from bytenet.training.optimizers import build_optimizers, rate_factor
-from bytenet.training.preparation import begin_with, fit_lengths, fit_vocabularies, locked, open_corpus, prepare_folder
+from bytenet.training.preparation import (
+    begin_with,
+    fit_lengths,
+    fit_names,
+    fit_vocabularies,
+    locked,
+    open_corpus,
+    prepare_folder,
+)
 from bytenet.training.speed import fast_products, matrix_rate
 
 
@@ -59,7 +67,7 @@ def train_in(ranks: Ranks, recipe: Recipe, run: Path, *, resume: bool) -> Outcom
         prepare_folder(recipe, run, resume=resume)
     ranks.wait()
     corpus = open_corpus(recipe, run, ranks, talk)
-    recipe = fit_lengths(recipe, corpus, talk, begun=run if resume else None)
+    recipe = fit_names(fit_lengths(recipe, corpus, talk, begun=run if resume else None), corpus)
     trainer = Trainer(recipe, run, corpus, ranks, talk)
     if resume:
         trainer.resume()
