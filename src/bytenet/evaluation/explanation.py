@@ -154,8 +154,10 @@ def _of_sentences(
     """As `sensitivities`, of texts whose sentences were translated one by one, without the spaces after them."""
     lengths = [(len(vocabularies[0].encode(source)), len(vocabularies[1].encode(target))) for source, target in pairs]
     num_sources, num_targets = (sum(column) for column in zip(*lengths, strict=True))
-    by_source = torch.zeros(num_sources, num_targets + ended, dtype=torch.float64)
-    by_target = torch.zeros(1 + num_targets, num_targets + ended, dtype=torch.float64)
+    by_source, by_target = (
+        torch.zeros(rows, num_targets + ended, dtype=torch.float64, device="cpu")
+        for rows in (num_sources, 1 + num_targets)
+    )
     at_source = at_target = 0
     for number, (source, target) in enumerate(pairs, start=1):
         is_last = number == len(pairs)
