@@ -91,11 +91,8 @@ def test_names_are_what_has_capitals_inside_of_sentences():
         "YOU AND ME",
         "Who did Tom and I see? The EU",
     ]
-    assert usual_names(texts, least=1) == (
-        "I",
-        "Tom",
-        "EU",
-    )  # may is not always written May, what begins does not count
+    # may is not always written May, and what begins a sentence does not count
+    assert usual_names(texts, least=1) == ("I", "Tom", "EU")
     assert usual_names(texts, least=3) == ("I",)
     assert usual_names(texts, least=1, most=2) == ("I", "Tom")
     assert usual_names([*texts, "So said the tom."], least=1) == ("I", "EU")

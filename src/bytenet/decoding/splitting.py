@@ -149,7 +149,8 @@ class _Way:
 def _combined(of_pieces: list[list[Translation]], gaps: list[str]) -> list[Translation]:
     """Of all combinations of the pieces' translations the best ones, as many as a piece has at most.
 
-    Scores are sums, so whatever is among the best goes on from what was among the best one piece before.
+    Scores are sums, so whatever is among the best goes on from what was among the best one piece before: exactly, where
+    all pieces' translations ended.
     """
     number = max(map(len, of_pieces))
     ways = [_Way()]
